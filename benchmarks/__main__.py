@@ -39,6 +39,7 @@ QUICK = {
     "large_fit": ["1000000"],
     "large_output": ["1000000"],
     "cost_model": ["--rows", "200000"],
+    "wide": ["60", "2000", "10"],
 }
 """Arguments of the quick form; benchmarks that are not named here are quick by themselves."""
 

@@ -176,14 +176,49 @@ def cores() -> int:
 def available_mb() -> float | None:
     """Return the memory that can still be used, in megabytes, or None where the system does not say.
 
-    The smaller of the machine's and, in a container, the group's.
+    The smallest of the machine's, in a container the group's, and what a limit of this process leaves (``ulimit -v``).
     """
     found = [
         free
-        for free in (_meminfo(Path("/proc/meminfo")), _cgroup(Path("/sys/fs/cgroup")))
+        for free in (_meminfo(Path("/proc/meminfo")), _cgroup(Path("/sys/fs/cgroup")), _own_limit()[0])
         if free is not None
     ]
     return min(found) if found else None
+
+
+def memory_limit() -> str:
+    """Say which limit on memory holds for this process, to go into a sentence; empty where there is none but the machine's.
+
+    Examples
+    --------
+    >>> memory_limit() == "" or memory_limit().startswith(": this process may use")
+    True
+    """
+    own = _own_limit()[1]
+    try:
+        group: str | None = (Path("/sys/fs/cgroup") / "memory.max").read_text(encoding="ascii").strip()
+    except (OSError, ValueError):
+        group = None
+    found = [f"{own:,.0f} MB (ulimit -v)"] if own is not None else []
+    found += (
+        [f"{int(group) / 2**20:,.0f} MB (control group)"] if group is not None and group.isdecimal() else []
+    )
+    return f": this process may use {' and '.join(found)}" if found else ""
+
+
+def _own_limit() -> tuple[float | None, float | None]:
+    """Return what the limit on this process's address space leaves, and the limit, in megabytes; None where there is none."""
+    try:
+        import resource
+
+        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+        if limit == resource.RLIM_INFINITY:
+            return None, None
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+        used = pages * resource.getpagesize()
+    except (ImportError, OSError, ValueError, IndexError):
+        return None, None
+    return max(0.0, (limit - used) / 2**20), limit / 2**20
 
 
 def _fitting(number: int, task_mb: float) -> int:

@@ -122,6 +122,43 @@ def test_a_kernel_that_cannot_be_compiled_is_found_before_the_first_charge(
     assert not _trial._tried, "a failed trial is made again"
 
 
+def test_a_kernel_that_the_compiler_refuses_is_found_before_the_first_charge(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from understudy._compile import compiled
+    from understudy.engine.graphical import kernels
+
+    monkeypatch.setattr(kernels, "execute", compiled()(lambda *given: given[0].nothing))
+    monkeypatch.setattr(_trial, "_tried", set())
+    budget = PureDP(1.0)
+    charges, error = charged(lambda curator: create("mst").fit(curator, budget), budget)
+    assert charges == 0
+    assert isinstance(error, UnusableMethod)
+    assert "TypingError" in str(error)
+
+
+def test_a_ledger_that_pays_in_another_accounting_than_planned_is_tried_in_it_before_the_charge(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A fit that shares its ledger takes the main accounting, whatever its plan says."""
+    asked: list[str] = []
+    real = _trial.try_out
+    monkeypatch.setattr(
+        _trial,
+        "try_out",
+        lambda method, schema, budget, name: asked.append(name) or real(method, schema, budget, name),
+    )
+    case, unit, method = MIXED, Unit.add_remove(), create("independent")
+    budget = ApproxDP(0.5, 1e-9)
+    planned = method.plan(case.schema, unit=unit, budget=budget).accounting
+    with Ledger.in_memory(budget=ApproxDP(2.0, 1e-6), unit=unit) as ledger:
+        model = method.fit(
+            Curator(read_table(case.frame(200), case.schema), unit=unit, ledger=ledger), budget
+        )
+    assert planned != model.provenance.accounting, "or this test shows nothing"
+    assert asked == [planned, model.provenance.accounting]
+
+
 def test_a_model_larger_than_the_free_memory_is_refused_before_the_first_charge(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import shutil
 from pathlib import Path
 
 import pytest
 
 from understudy.cli.main import app, prepare
+from understudy.errors import LedgerError
 from understudy.privacy import ApproxDP, accounting_for
 from understudy.privacy.accounting.conversions import gdp_to_approx
 
@@ -43,6 +45,31 @@ def test_fit_a_table(
     each = accounting_for(ApproxDP(1.0, 1e-9)).total(ApproxDP(1.0, 1e-9))
     assert shown["spent"]["gdp"] == pytest.approx(2 * each, rel=1e-3)
     assert f"use {gdp_to_approx((2 * each) ** 0.5, 1e-9):.2f} of the 2" in text
+
+
+def test_operations(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from understudy.cli import logs
+
+    monkeypatch.chdir(tmp_path)
+    for language, block in STEP.findall(_page("operations")):
+        if language == "python":
+            exec(compile(block, "operations.md", "exec"), {"__name__": "__main__"})
+            continue
+        for line in block.splitlines():
+            if line.startswith("$ cp "):
+                shutil.copy(*line.removeprefix("$ cp ").split())
+            elif line.startswith("$ understudy register . --against"):
+                with pytest.raises(LedgerError):  # the backup beside it is a copy, as the page says
+                    _understudy(line)
+            else:
+                _understudy(line)
+                logs.close_log(0)
+    said = capsys.readouterr().out
+    assert "A. Example" in said
+    assert "copy of the same ledger" in said
+    assert {"log.jsonl", "register.csv", "stays.anchor"} <= {path.name for path in tmp_path.iterdir()}
 
 
 def test_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -46,6 +46,7 @@ def hardened(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "PYTHONDONTWRITEBYTECODE": "1",
         "HOME": nowhere,
         "XDG_CACHE_HOME": nowhere,
+        "NUMBA_CACHE_DIR": nowhere,
     }
 
 

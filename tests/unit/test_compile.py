@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import pickle
 from pathlib import Path
@@ -9,7 +10,8 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from numba.core import config
+from numba.core import caching, config
+from numba.core.errors import TypingError
 
 from understudy import _compile
 
@@ -73,3 +75,65 @@ def test_a_folder_that_fails_later(
     double = loaded(tmp_path).double
     assert double(4) == 8
     assert double(0.5) == 1.0, "and goes on without"
+
+
+def test_kernels_that_were_kept_are_read_where_nothing_can_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An image: kept while it was built, read-only when it is used. Numba alone would compile in memory."""
+    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path / "cache"))
+    assert loaded(tmp_path).double(4) == 8
+    kept = {path: path.read_bytes() for path in (tmp_path / "cache").rglob("*.nb?")}
+
+    def unwritable(*given: Any, **options: Any) -> None:
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr(caching.tempfile, "TemporaryFile", unwritable)
+    monkeypatch.setattr(caching.IndexDataCacheFile, "_open_for_write", unwritable)
+    again = loaded(tmp_path).double
+    assert again(4) == 8
+    assert sum(again.stats.cache_hits.values()) == 1
+    assert again(0.5) == 1.0, "another type is compiled in memory"
+    assert again(4) == 8
+    assert kept == {path: path.read_bytes() for path in (tmp_path / "cache").rglob("*.nb?")}
+
+
+def test_an_inner_function_is_compiled_into_what_calls_it_and_kept_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path / "cache"))
+    source = """
+from understudy._compile import compiled, inner
+
+@inner()
+def third(x):
+    if x == 0.0:
+        raise ValueError("zero")
+    return x / 3.0
+
+@inner()
+def ninth(x):
+    return third(third(x))
+
+@compiled()
+def reciprocal(x):
+    return 1.0 / ninth(x)
+"""
+    monkeypatch.setitem(globals(), "SOURCE", source)
+    for hits in (0, 1):
+        module = loaded(tmp_path)
+        assert module.reciprocal(9.0) == 1.0
+        assert sum(module.reciprocal.stats.cache_hits.values()) == hits
+        with pytest.raises(ValueError, match="zero"):
+            module.reciprocal(0.0)
+    assert len(list((tmp_path / "cache").rglob("*.nbi"))) == 1, "the inner ones are in there"
+
+
+def test_garbage_is_collected_again_after_compiling() -> None:
+    def broken(x):  # type: ignore[no-untyped-def]
+        return x.nothing
+
+    assert gc.isenabled()
+    with pytest.raises(TypingError):
+        _compile.compiled()(broken)(1)
+    assert gc.isenabled()

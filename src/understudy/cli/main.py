@@ -45,11 +45,38 @@ def _version(show: bool) -> None:
 
 @app.callback()
 def _main(
+    context: typer.Context,
     version: bool = typer.Option(
         False, "--version", callback=_version, is_eager=True, help="Show the version."
     ),
+    log_json: str | None = typer.Option(
+        None,
+        metavar="FILE",
+        envvar="UNDERSTUDY_LOG_JSON",
+        help="Append what the command does to this file (- for standard error), as lines of JSON without private values.",
+    ),
+    operator: str | None = typer.Option(
+        None,
+        metavar="NAME",
+        envvar="UNDERSTUDY_OPERATOR",
+        help="Who runs the command: written into each new line of the ledger.",
+    ),
+    operator_host: bool = typer.Option(
+        False,
+        "--operator-host",
+        envvar="UNDERSTUDY_OPERATOR_HOST",
+        help="Write the name of this machine into each new line of the ledger as well.",
+    ),
 ) -> None:
     """Make a differentially private stand-in for a sensitive table."""
+    from understudy.cli.logs import open_log
+
+    if log_json:
+        open_log(log_json, context.invoked_subcommand or "")
+    if operator or operator_host:
+        from understudy.privacy.ledger.operator import operated_by
+
+        context.with_resource(operated_by(operator or "", host=operator_host))
 
 
 def exit_code(error: UnderstudyError) -> int:
@@ -91,6 +118,8 @@ def register(app: typer.Typer) -> None:
     )
     from understudy.cli.commands import bundle as report
     from understudy.cli.commands import bundle as verify
+    from understudy.cli.commands.operations import register as several
+    from understudy.cli.commands.operations import warm
     from understudy.cli.commands.series import compare, refresh
     from understudy.cli.commands.signing import keys, sign
 
@@ -117,6 +146,8 @@ def register(app: typer.Typer) -> None:
     app.command("evaluate")(evaluate.evaluate)
     app.add_typer(ledger.app, name="ledger")
     app.add_typer(bench.app, name="bench")
+    app.command("register")(several.register)
+    app.command("warm")(warm.warm)
     app.add_typer(studio.app, name="studio")
 
 
@@ -130,6 +161,25 @@ def run() -> None:
 
     An unexpected fault is reported by its type and place alone: its message could quote a record.
     """
+    from understudy.cli.logs import close_log
+
+    code: int | None = 0
+    try:
+        _run()
+    except SystemExit as stop:
+        code = stop.code if isinstance(stop.code, int) else EXIT_FAULT
+        raise
+    except BaseException:
+        code = EXIT_FAULT
+        raise
+    finally:
+        close_log(code)
+
+
+def _run() -> None:
+    """Run the command line and end with its exit code."""
+    from understudy.cli.logs import log
+
     try:
         require_posix("Understudy's command line")
         prepare()
@@ -140,9 +190,11 @@ def run() -> None:
         if isinstance(code, int) and code:
             raise SystemExit(code)
     except UnderstudyError as error:
+        log("error", "error", code=error.code, message=str(error))
         sys.stderr.write(f"error: {_with_code(error)}\n")
         raise SystemExit(exit_code(error)) from None
     except KeyboardInterrupt:
+        log("interrupted", "error")
         sys.stderr.write(_INTERRUPTED)
         raise SystemExit(EXIT_INTERRUPTED) from None
     except typer.Abort:
@@ -151,9 +203,13 @@ def run() -> None:
     except BrokenPipeError:
         raise
     except MemoryError:
+        from understudy.parallel import memory_limit
+
+        limit = memory_limit()
+        log("error", "error", code="memory", message=f"The memory ran out{limit}.")
         sys.stderr.write(
-            "error: the memory ran out. What the ledger shows as spent is spent; synth and release keep its answers, and the same command goes on. Use a "
-            "smaller workload or domain, or a machine with more memory.\n"
+            f"error: the memory ran out{limit}. What the ledger shows as spent is spent; synth and release keep its answers, and the same command goes on. Use a "
+            "smaller workload or domain, or allow more memory.\n"
         )
         raise SystemExit(EXIT_FAULT) from None
     except Exception as fault:
@@ -167,6 +223,7 @@ def run() -> None:
             if place is not None
             else "unknown"
         )
+        log("fault", "error", kind=type(fault).__name__, where=where)
         sys.stderr.write(
             f"error: an unexpected {type(fault).__name__} at {where}. This is a fault of Understudy; its details "
             "are withheld because they could quote private data.\n"

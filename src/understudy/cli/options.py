@@ -63,6 +63,14 @@ def parse_source(given: str, table: str | None, immutable: bool) -> tuple[Path |
 # ----------------------------------------------------------------------------------------
 # Summing a ledger up for programs; options about ledgers that commands share.
 
+Against = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--against",
+        help="Something that carries an anchor of a ledger: a file of `ledger anchor`, a bundle (folder or zip), a "
+        "certificate, a model. May be repeated.",
+    ),
+]
 AnotherLedger = Annotated[
     bool,
     typer.Option(
@@ -168,6 +176,15 @@ Population = Annotated[
 WorkloadText = Annotated[
     str | None,
     typer.Option("--workload", help="Marginals that matter: all-3way, target:COLUMN, skewed, or a file."),
+]
+TimeLimit = Annotated[
+    float | None,
+    typer.Option(
+        "--time-limit",
+        metavar="SECONDS",
+        help="About how long the rounds of the fit may take. Turned into a number of rounds before a record is read, by public facts: "
+        "no clock stops the fit, and the whole budget is used.",
+    ),
 ]
 OptionWords = Annotated[
     list[str] | None,
@@ -405,6 +422,7 @@ def parse_method(
     budget: Budget | None = None,
     entity: Entity | None = None,
     prior: Path | None = None,
+    time_limit: float | None = None,
 ) -> Synthesizer:
     """Build the method with its options and, where it takes one, its workload.
 
@@ -424,4 +442,5 @@ def parse_method(
         error=UsageError,
         entity=entity,
         prior=prior,
+        time_limit=time_limit,
     )

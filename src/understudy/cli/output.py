@@ -69,7 +69,7 @@ def say(message: str) -> None:
     errors.print(message, markup=False, soft_wrap=True)
 
 
-COMPILES = "The first run compiles its kernels, which takes about a minute; later runs do not."
+COMPILES = "The first run compiles its kernels, which takes about a quarter of a minute; later runs do not."
 
 
 def compiles_first() -> bool:
@@ -94,8 +94,10 @@ class _TimeLeft(ProgressColumn):
 @contextmanager
 def progress_bar(title: str, *, quiet: bool) -> Iterator[Any]:
     """Show a progress bar; yields a callback ``(stage, fraction)``."""
+    from understudy.cli.logs import watched
+
     if quiet or not errors.is_terminal:
-        yield lambda stage, fraction: None
+        yield watched(lambda stage, fraction: None)
         return
     bar = Progress(
         SpinnerColumn(),
@@ -115,7 +117,7 @@ def progress_bar(title: str, *, quiet: bool) -> Iterator[Any]:
         def update(stage: str, fraction: float) -> None:
             bar.update(task, description=f"{title}: {stage}", completed=min(1.0, fraction))
 
-        yield update
+        yield watched(update)
 
 
 def large(number: int) -> str:

@@ -6,9 +6,11 @@ import contextlib
 import errno
 import math
 import os
+import re
 import secrets
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -19,7 +21,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from understudy.errors import OutputError
+from understudy._system import take_lock
+from understudy.errors import OutputError, UnsupportedSystem
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -466,6 +469,54 @@ def _arrow(frame: pd.DataFrame) -> Any:
         ) from None
 
 
+_LEFT_OVER_SECONDS = 3600.0
+
+
+@contextlib.contextmanager
+def in_use(temporary: Path) -> Iterator[None]:
+    """Mark a temporary file or folder as somebody's, until the block or the process ends, however it ends."""
+    with contextlib.ExitStack() as held:
+        with contextlib.suppress(OSError, UnsupportedSystem):  # without locks its age has to do
+            descriptor = os.open(temporary, os.O_RDONLY)
+            held.callback(os.close, descriptor)
+            take_lock(descriptor)
+        yield
+
+
+def sweep_leftovers(target: Path) -> list[Path]:
+    """Remove what writers of a file or folder left beside it when they were killed; return what was removed.
+
+    Temporary names begin with a dot and the name of the target and end in a random number and ``.part`` or ``.tmp``. One that is held by a living
+    process, or was changed within the hour, is left alone.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as here:
+    ...     left = Path(here) / ".bundle.0123abcd.part"
+    ...     left.mkdir()
+    ...     os.utime(left, (0, 0))
+    ...     [path.name for path in sweep_leftovers(Path(here) / "bundle")]
+    ['.bundle.0123abcd.part']
+    """
+    name = re.compile(rf"\.{re.escape(target.name)}\.[0-9a-z_]{{8,12}}\.(part|tmp)")
+    removed = []
+    with contextlib.suppress(OSError, UnsupportedSystem):  # tidying up is no reason to fail
+        for path in target.parent.iterdir():
+            if not name.fullmatch(path.name) or path.is_symlink():
+                continue
+            if time.time() - path.stat().st_mtime < _LEFT_OVER_SECONDS:
+                continue
+            descriptor = os.open(path, os.O_RDONLY)
+            try:
+                if take_lock(descriptor):
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
+                    removed.append(path)
+            finally:
+                os.close(descriptor)
+    return removed
+
+
 @contextlib.contextmanager
 def replacing(target: Path) -> Iterator[BinaryIO]:
     """Open a new file that takes the place of ``target``, on the disk, when the block ends without an error.
@@ -481,7 +532,8 @@ def replacing(target: Path) -> Iterator[BinaryIO]:
     try:
         if target.is_dir():
             raise IsADirectoryError(errno.EISDIR, "")
-        with temporary.open("xb") as file:
+        sweep_leftovers(target)
+        with temporary.open("xb") as file, in_use(temporary):
             yield file
             file.flush()
             os.fsync(file.fileno())

@@ -45,9 +45,19 @@ _NEGLIGIBLE = 1e-3
 """Marginals whose share of the cost is below this part of an equal share are not measured at all."""
 
 
+MOST_BY_DEFAULT = 100_000
+"""Most marginals of a workload that nobody asked for."""
+
+
 def workload_for(workload: Workload | None, domain: Domain, *, k: int = 3) -> Workload:
-    """Return a mechanism's workload, by default all ``k``-way marginals, checked against the table."""
+    """Return a mechanism's workload, by default all ``k``-way marginals, checked against the table.
+
+    Where there are more than ``MOST_BY_DEFAULT`` of them, as of the triples of more than 85 columns, the default is all
+    marginals over fewer columns.
+    """
     if workload is None:
+        while k > 2 and math.comb(len(domain), min(k, len(domain))) > MOST_BY_DEFAULT:
+            k -= 1
         return all_kway(domain, k)
     if workload.domain != domain:
         raise BudgetError("The workload was made for other columns than the table has.")

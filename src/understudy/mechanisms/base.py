@@ -16,7 +16,14 @@ import numpy.typing as npt
 
 from understudy.curator import Curator, practice_curator
 from understudy.engine import Distribution, GraphicalModel, try_answering
-from understudy.errors import BudgetExceeded, DomainTooLarge, NoSuchGuarantee, UnderstudyError, UnusableMethod
+from understudy.errors import (
+    BudgetExceeded,
+    DomainTooLarge,
+    NoSuchGuarantee,
+    UnderstudyError,
+    UnusableMethod,
+    UsageError,
+)
 from understudy.inference import History
 from understudy.marginals import Measurement, Statistic, Workload
 from understudy.mechanisms.levels import (
@@ -46,7 +53,7 @@ from understudy.schema import Clique, Domain, Schema
 # A fit needs more than a plan: kernels that compile on this machine, packages that can be imported, memory. What is missing
 # would otherwise show after the first charge, and the budget would be lost. So a mechanism is tried once per process: fitted,
 # with its usual options, to a few dozen made-up records, and rows are drawn from the result. That takes hundredths of a
-# second, and what it compiles the fit need not compile again.
+# second once its kernels are kept on disk, and what it compiles the fit need not compile again.
 
 _SMALL_DELTA = 1e-6
 _WORTH_SAYING = 1.5
@@ -90,11 +97,14 @@ def widths_of(schema: Schema) -> frozenset[int]:
     return frozenset(1 if size <= 1 << 8 else 2 if size <= 1 << 16 else 4 for size in schema.domain.sizes)
 
 
-_tried: set[tuple[type, type, int]] = set()
+_tried: set[tuple[type, type, int, str]] = set()
 
 
-def try_out(method: Synthesizer, schema: Schema, budget: Budget) -> None:
+def try_out(method: Synthesizer, schema: Schema, budget: Budget, accounting: str) -> None:
     """Fit a mechanism to made-up records and draw from the result, unless this process did that already.
+
+    The budget is spent in the accounting of that name: another one may have the noise of other kernels, which would be
+    compiled for nothing.
 
     Raises
     ------
@@ -106,27 +116,42 @@ def try_out(method: Synthesizer, schema: Schema, budget: Budget) -> None:
         return
     kind = next(kind for kind in _BUDGETS if isinstance(budget, kind))
     for width in sorted(widths_of(schema)):
-        if (type(method), kind, width) in _tried:
+        if (type(method), kind, width, accounting) in _tried:
             continue
         try:
-            for way, what in _ways(trial, kind):
-                _try(way, _BUDGETS[what], width)
+            _try(*_way(trial, kind, accounting), width)
         except Exception as error:
             raise UnusableMethod(
                 f"{method.name} does not work here: a trial on made-up records ended in {type(error).__name__} "
                 f"({error}). Nothing was charged. Repair the installation, or choose another method."
             ) from error
-        _tried.add((type(method), kind, width))
+        _tried.add((type(method), kind, width, accounting))
 
 
-def _ways(trial: Synthesizer, kind: type) -> list[tuple[Synthesizer, type]]:
-    """Return the ways in which a budget may be spent: an approximate one also as a pure epsilon, with the noise of other kernels.
+def warm(method: Synthesizer) -> None:
+    """Try a mechanism in every way in which a fit may use it, so that all its kernels are compiled, and kept where that is possible.
 
-    Which of them a fit takes depends on its table, which no trial has seen.
+    Every kind of budget, every accounting of it and every width of codes.
+
+    Raises
+    ------
+    UnusableMethod
+        If it does not work here.
     """
-    if len(trial.accountings(_BUDGETS[kind])) == 1:
-        return [(trial, kind)]
-    return [(trial.with_fixed_accounting(), kind), (trial, PureDP)]
+    for kind, budget in _BUDGETS.items():
+        if kind not in method.budgets:
+            continue
+        for accounting in method.accountings(budget):
+            for size in (2, 300, (1 << 16) + 1):
+                try_out(method, _schema(_WIDE.replace("MAXIMUM", str(size - 1))), budget, accounting.name)
+
+
+def _way(trial: Synthesizer, kind: type, accounting: str) -> tuple[Synthesizer, Budget]:
+    """Return what spends a small budget of this kind in this accounting: an approximate one may be spent as a pure epsilon."""
+    others = trial.accountings(_BUDGETS[kind])[1:]
+    if accounting in [way.name for way in others]:
+        return trial, _BUDGETS[PureDP]
+    return (trial.with_fixed_accounting() if others else trial), _BUDGETS[kind]
 
 
 def _try(trial: Synthesizer, budget: Budget, width: int) -> None:
@@ -150,7 +175,7 @@ def _fitted(trial: Synthesizer, made_up: Schema, budget: Budget) -> bool:
         return False
     reserve = trial.reserve(made_up, budget)
     curator = practice_curator(made_up, rows=_ROWS, unit=unit, budget=budget, approximate_delta=reserve)
-    model = trial._fit_model(curator, budget)
+    model = trial._fit_model(curator, budget, trial._limited(curator, budget))
     model.sample(_ROWS, seed=0)
     if isinstance(model.distribution, GraphicalModel):
         try_answering()
@@ -385,8 +410,13 @@ class Synthesizer(ABC):
         The mechanism sees the records only through a curator limited to ``budget``; the model it
         returns is a function of what that curator released.
         """
-        self.prepare(curator.schema, unit=curator.unit, budget=budget)
-        return self._fit_model(curator, budget, progress=progress)
+        plan = self.prepare(curator.schema, unit=curator.unit, budget=budget)
+        limited = self._limited(curator, budget)
+        if (
+            limited.accounting.name != plan.accounting
+        ):  # the ledger pays in another one than the plan could foresee
+            try_out(self, curator.schema, budget, limited.accounting.name)
+        return self._fit_model(curator, budget, limited, progress=progress)
 
     def prepare(self, schema: Schema, *, unit: Unit, budget: Budget, plan: Plan | None = None) -> Plan:
         """Establish, before anything is charged, that a fit can be carried out here; return its plan.
@@ -411,8 +441,21 @@ class Synthesizer(ABC):
         require_possible(schema)
         plan = self.plan(schema, unit=unit, budget=budget) if plan is None else plan
         _require_memory(plan)
-        try_out(self, schema, budget)
+        try_out(self, schema, budget, plan.accounting)
         return plan
+
+    def limited_to(self, seconds: float, schema: Schema) -> Synthesizer:
+        """Return this mechanism with less work, such that its rounds take about so many seconds; refuse where it has none to leave out.
+
+        Privacy
+        -------
+        How much work is left out follows from the schema and a cost model in the source, before a record is read. A clock that stops a fit
+        would make the number of rounds depend on how long they took, and that depends on the records.
+        """
+        raise UsageError(
+            f"{self.name} has no rounds that could be left out, so it takes no time limit (--time-limit). Nothing was charged. Use aim, a smaller workload or "
+            "coarser bins; interrupted work goes on with the same command and pays for nothing twice."
+        )
 
     def trial(self) -> Synthesizer | None:
         """Return the mechanism to try on made-up records before a fit: this one with its usual options.
@@ -427,9 +470,11 @@ class Synthesizer(ABC):
             return None
         return type(self)()
 
-    def _fit_model(self, curator: Curator, budget: Budget, *, progress: Progress = no_progress) -> Model:
+    def _fit_model(
+        self, curator: Curator, budget: Budget, limited: Curator, *, progress: Progress = no_progress
+    ) -> Model:
         """Fit a model after everything was established; nobody but `fit` and the trial calls this."""
-        limited = inside = self._allowance(curator, budget)
+        inside = limited
         if open_columns(curator.schema):
             progress("choosing groups", 0.0)
             inside = measured_levels(limited)
@@ -459,7 +504,7 @@ class Synthesizer(ABC):
             statistics=tuple(fitted.statistics),
         )
 
-    def _allowance(self, curator: Curator, budget: Budget) -> Curator:
+    def _limited(self, curator: Curator, budget: Budget) -> Curator:
         """Return a curator limited to the budget, in the best accounting that its ledger can pay.
 
         A ledger with an approximate budget pays by its main accounting or, for all its charges together, as a pure one

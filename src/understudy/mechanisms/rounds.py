@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 import numpy.typing as npt
@@ -174,10 +175,7 @@ def measure_worst(
 
 
 def small_first(domain: Domain, closure: Sequence[Clique], *, limit: float, most: int) -> list[Clique]:
-    """Return the marginals that may be chosen, in the order of the closure; a rule on public sizes only.
-
-    Each has at most ``limit`` cells, all together fit into memory, and there are at most ``most`` besides
-    single columns. Marginals of fewer columns come before others, small ones before large ones.
+    """Return the marginals that may be chosen, in the order of the closure; see :func:`small_of_groups`.
 
     Examples
     --------
@@ -185,16 +183,45 @@ def small_first(domain: Domain, closure: Sequence[Clique], *, limit: float, most
     >>> small_first(domain, [("a",), ("b",), ("c",), ("a", "b"), ("b", "c")], limit=100, most=9)
     [('a',), ('b',), ('c',), ('a', 'b')]
     """
-    kept: list[Clique] = []
-    room = MAX_CANDIDATE_CELLS
-    for clique in sorted(closure, key=lambda item: (len(item), domain.cells(item))):
-        cells = domain.cells(clique)
-        if cells > limit or cells > room or (len(kept) >= most and len(clique) > 1):
-            continue
-        kept.append(clique)
-        room -= cells
+    groups = groupby(sorted(closure, key=len), key=len)
+    kept = small_of_groups(domain, (group for _, group in groups), limit=limit, most=most)
     order = {clique: index for index, clique in enumerate(closure)}
     return sorted(kept, key=order.__getitem__)
+
+
+def small_of_groups(
+    domain: Domain, groups: Iterable[Iterable[Clique]], *, limit: float, most: int
+) -> list[Clique]:
+    """Return the marginals that may be chosen from a closure that comes by numbers of columns; a rule on public sizes only.
+
+    Each has at most ``limit`` cells, all together fit into memory, and there are at most ``most`` besides
+    single columns. Marginals of fewer columns come before others, small ones before large ones; once there are ``most``, larger groups are
+    not looked at.
+
+    Examples
+    --------
+    >>> domain = Domain(("a", "b", "c"), (2, 3, 40))
+    >>> small_of_groups(domain, [[("a",), ("b",), ("c",)], [("a", "b"), ("b", "c")]], limit=100, most=9)
+    [('a',), ('b',), ('c',), ('a', 'b')]
+    """
+    kept: list[Clique] = []
+    room = MAX_CANDIDATE_CELLS
+    size = {name: domain.size(name) for name in domain.names}
+    for group in groups:
+        listed = list(group)
+        cells = [math.prod(size[name] for name in clique) for clique in listed]
+        chosen: list[int] = []
+        for place in sorted(range(len(listed)), key=cells.__getitem__):
+            if cells[place] > limit or cells[place] > room:
+                break  # the rest of the group is no smaller
+            if len(kept) + len(chosen) >= most and len(listed[place]) > 1:
+                break
+            chosen.append(place)
+            room -= cells[place]
+        kept += [listed[place] for place in sorted(chosen)]
+        if len(kept) >= most:
+            break
+    return kept
 
 
 def hopeful(

@@ -17,6 +17,7 @@ from understudy.data.output import (
     is_folder,
     require_apart,
     require_writable,
+    sweep_leftovers,
     write_tables,
 )
 from understudy.errors import OutputError, UsageError
@@ -259,6 +260,7 @@ def deliver(
         return _deliver_parts(delivery, model, work, progress)
     try:
         if delivery.model is not None:
+            sweep_leftovers(Path(delivery.model))
             model.save(delivery.model)
         phases = Phases(progress, {"drawing": 9.0, "writing": 1.0})
         if linked:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -197,6 +198,7 @@ def mechanism_for(
     error: type[UnderstudyError] = WorkloadError,
     entity: Entity | None = None,
     prior: Prior | None = None,
+    time_limit: float | None = None,
 ) -> Synthesizer:
     """Return a mechanism by its name, with its options and, where it takes one, its workload.
 
@@ -220,6 +222,8 @@ def mechanism_for(
         Whose the rows are, for a fit of two levels.
     prior
         Public data over the same columns; see :func:`understudy.workflow.public_data.read_prior`.
+    time_limit
+        Seconds that the rounds of the fit may take, by a cost model of public facts: :meth:`understudy.mechanisms.Synthesizer.limited_to`.
 
     Examples
     --------
@@ -227,6 +231,14 @@ def mechanism_for(
     >>> mechanism_for("aim", schema, workload="all-2way").workload.cliques
     (('a', 'b'),)
     """
+    if time_limit is not None:
+        if not (math.isfinite(time_limit) and time_limit > 0):
+            raise error(f"The time limit ({time_limit!r}) must be a positive number of seconds.")
+        free = mechanism_for(
+            method, schema, workload=workload, target=target, options=options, unit=unit, budget=budget,
+            workload_name=workload_name, error=error, entity=entity, prior=prior,
+        )  # fmt: skip
+        return free.limited_to(time_limit, records_of(schema, entity))
     given = dict(options or {})
     wanted = _workload(schema, workload, target, error)
     if prior is not None:
@@ -369,6 +381,7 @@ def synthesize(
     target: str | None = None,
     options: Mapping[str, Any] | None = None,
     prior: Prior | None = None,
+    time_limit: float | None = None,
     flat: bool = False,
     rows_lost: bool = False,
     population: bool = False,
@@ -411,6 +424,8 @@ def synthesize(
         file beside the ledger. The guarantee is about the whole table.
     workload, options
         Marginals that matter, for mechanisms that take them, and further options of the mechanism.
+    time_limit
+        About how many seconds the rounds of the fit may take: turned into a number of rounds by public facts before a record is read. No clock stops the fit.
     target
         A column that will be predicted from the others: marginals that hold it matter more. Instead of ``workload``.
     prior
@@ -477,7 +492,7 @@ def synthesize(
     require_apart(prior, table)
 
     def mechanism(described: Schema) -> Synthesizer:
-        return mechanism_for(method, described, options=options, **asked)
+        return mechanism_for(method, described, options=options, time_limit=time_limit, **asked)
 
     described, steps = described_by(table, given, discover, unit=protected)
     fit = Fit(

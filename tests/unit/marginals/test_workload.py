@@ -168,3 +168,28 @@ def test_domain_refuses() -> None:
             Domain(names, sizes)
     with pytest.raises(WorkloadError, match="Known columns"):
         DOMAIN.index("zz")
+
+
+@given(st.integers(1, 5), st.data())
+def test_a_closure_comes_by_size_whether_or_not_every_marginal_is_asked_for(
+    k: int, data: st.DataObject
+) -> None:
+    every = all_kway(DOMAIN, k)
+    chosen = data.draw(st.lists(st.sampled_from(every.cliques), min_size=1, unique=True))
+    for workload in (every, Workload.uniform(DOMAIN, chosen)):
+        groups = [list(group) for group in workload.closure_by_size()]
+        flat = tuple(clique for group in groups for clique in group)
+        assert flat == workload.closure() == downward_closure(DOMAIN, workload.cliques)
+        assert workload.closure_size == len(flat)
+        assert [len(group[0]) for group in groups] == list(range(1, len(groups) + 1))
+        some = flat[::2]
+        assert workload.closure_weights(some) == {
+            clique: workload.closure_weights()[clique] for clique in some
+        }
+
+
+def test_all_marginals_are_the_workload_that_listing_them_makes() -> None:
+    for k in (1, 2, 3, 4):
+        listed = Workload.uniform(DOMAIN, combinations(DOMAIN.names, k))
+        assert all_kway(DOMAIN, k) == listed
+        assert hash(all_kway(DOMAIN, k)) == hash(listed)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from understudy.cli.options import (
+    Against,
     By,
     ColumnNames,
     Delta,
@@ -65,9 +66,13 @@ def show(file: LedgerPath, json: Json = False) -> None:
         tell(f"Table: {ledger.table}")
         tell(f"Protects: {ledger.unit.describe()}")
         tell(f"Total budget: {ledger.budget.describe()} ({ledger.accounting.name} accounting)")
+        named = any("operator" in item or "host" in item for item in entries)
         print_table(
             "Entries",
-            ("#", "time (UTC)", "kind", "scope", "purpose", f"cost ({ledger.accounting.symbol})"),
+            (
+                *("#", "time (UTC)", "kind", "scope", "purpose", f"cost ({ledger.accounting.symbol})"),
+                *(("by",) if named else ()),
+            ),
             [
                 (
                     item["sequence"],
@@ -76,6 +81,11 @@ def show(file: LedgerPath, json: Json = False) -> None:
                     item["scope"],
                     item["purpose"],
                     _cost(item, ledger.accounting.name),
+                    *(
+                        (" on ".join(filter(None, (item.get("operator"), item.get("host")))),)
+                        if named
+                        else ()
+                    ),
                 )
                 for item in entries
             ],
@@ -135,14 +145,7 @@ def _cost(entry: dict[str, object], accounting: str) -> str:
 @app.command("verify")
 def verify(
     file: LedgerPath,
-    against: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--against",
-            help="Something that carries an anchor of this ledger: a file of `ledger anchor`, a bundle (folder or zip), a "
-            "certificate, a model. May be repeated.",
-        ),
-    ] = None,
+    against: Against = None,
     json: Json = False,
 ) -> None:
     """Recompute every hash and cost; fail if anything was changed.

@@ -43,6 +43,7 @@ from understudy.cli.options import (
     Separator,
     TableInDatabase,
     TableName,
+    TimeLimit,
     Unfinished,
     UnitName,
     WorkloadText,
@@ -101,6 +102,7 @@ def synth(
     for_column: ForColumn = None,
     prior: PriorPath = None,
     option: OptionWords = None,
+    time_limit: TimeLimit = None,
     ledger: Annotated[
         Path | None,
         typer.Option(
@@ -204,7 +206,7 @@ def synth(
     }
 
     def mechanism(described: Schema) -> Synthesizer:
-        return parse_method(method, described, workload, option, **asked)
+        return parse_method(method, described, workload, option, time_limit=time_limit, **asked)
 
     described, steps = described_by(
         source,

@@ -14,13 +14,12 @@ removed stays removable unless it is a member, or a later neighbour of a vertex 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
-from understudy._compile import compiled
+from understudy._compile import compiled, inner
 
 ONE = np.uint64(1)
 ZERO = np.int64(0)  # a plain 0 would have a type of its own, and everything would be compiled twice
@@ -31,10 +30,6 @@ H01 = np.uint64(0x0101010101010101)
 S1, S2, S4, S56 = np.uint64(1), np.uint64(2), np.uint64(4), np.uint64(56)
 
 FILL, WEIGHT, NEIGHBOURS, WEIGHTED_FILL = 0, 1, 2, 3
-
-_BARE: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-inner = njit(**_BARE)
-"""Decorator of functions that only other kernels call: half the compilation time."""
 
 
 class Log(NamedTuple):
@@ -61,7 +56,7 @@ class Log(NamedTuple):
     cells: npt.NDArray[np.float64]
 
 
-@inner
+@inner()
 def _new_log(steps, words):  # type: ignore[no-untyped-def]
     """Return an empty log."""
     return Log(
@@ -69,23 +64,23 @@ def _new_log(steps, words):  # type: ignore[no-untyped-def]
         np.empty((steps, words), np.uint64),
         np.empty(steps, np.int64),
         np.empty(steps, np.bool_),
-        np.empty(steps),
+        np.empty(steps, np.float64),
     )
 
 
-@inner
+@inner()
 def _has(row, v):  # type: ignore[no-untyped-def]
     """Tell whether a bit of a row of words is set."""
     return (row[v // 64] >> np.uint64(v % 64)) & ONE != 0
 
 
-@inner
+@inner()
 def _set(row, v):  # type: ignore[no-untyped-def]
     """Set a bit of a row of words."""
     row[v // 64] |= ONE << np.uint64(v % 64)
 
 
-@inner
+@inner()
 def popcount(word):  # type: ignore[no-untyped-def]
     """Return the number of bits set in a 64-bit word."""
     word = word - ((word >> S1) & M1)
@@ -94,13 +89,13 @@ def popcount(word):  # type: ignore[no-untyped-def]
     return np.int64((word * H01) >> S56)
 
 
-@inner
+@inner()
 def lowest(word):  # type: ignore[no-untyped-def]
     """Return the position of the lowest bit set in a non-zero 64-bit word."""
     return popcount((word & (~word + ONE)) - ONE)
 
 
-@inner
+@inner()
 def _unpack(row, out):  # type: ignore[no-untyped-def]
     """List the bits of a row of words in ``out``; return how many there are."""
     count = 0
@@ -113,7 +108,7 @@ def _unpack(row, out):  # type: ignore[no-untyped-def]
     return count
 
 
-@inner
+@inner()
 def _score(v, adjacency, sizes, heuristic, neighbours, scores):  # type: ignore[no-untyped-def]
     """Fill in fill-in, clique weight and the heuristic's own score of one vertex."""
     words = adjacency.shape[1]
@@ -150,7 +145,7 @@ def _score(v, adjacency, sizes, heuristic, neighbours, scores):  # type: ignore[
     scores[v, 3] = weight
 
 
-@inner
+@inner()
 def _is_simplicial(v, graph):  # type: ignore[no-untyped-def]
     """Tell whether all neighbours of a vertex are joined."""
     words = graph.shape[1]
@@ -168,7 +163,7 @@ def _is_simplicial(v, graph):  # type: ignore[no-untyped-def]
     return True
 
 
-@inner
+@inner()
 def _take(v, graph, sizes, step, log, neighbours):  # type: ignore[no-untyped-def]
     """Remove a vertex whose neighbours are joined; return the cells of its bag, 0 if it is not maximal.
 
@@ -195,13 +190,15 @@ def _take(v, graph, sizes, step, log, neighbours):  # type: ignore[no-untyped-de
     return weight if maximal else 0.0
 
 
-@inner
+@inner()
 def _reduce(graph, alive, vertices, n, sizes, step, log):  # type: ignore[no-untyped-def]
     """Remove simplicial vertices until there are none; return the number of vertices removed so far."""
     d = graph.shape[0]
     neighbours = np.empty(d, np.int64)
     stack = np.empty(d, np.int64)
-    waiting = np.zeros(d, np.bool_)
+    waiting = np.empty(d, np.bool_)
+    for v in range(d):
+        waiting[v] = False
     depth = 0
     for k in range(n - 1, -1, -1):
         stack[depth] = vertices[k]
@@ -227,14 +224,14 @@ def _reduce(graph, alive, vertices, n, sizes, step, log):  # type: ignore[no-unt
     return step
 
 
-@inner
+@inner()
 def _greedy(graph, alive, vertices, n, sizes, heuristic, ties, limit, step, log):  # type: ignore[no-untyped-def]
     """Eliminate all living vertices by one rule; return the cells of their bags, or inf beyond the limit."""
     d, words = graph.shape
     neighbours = np.empty(d, np.int64)
     around = np.empty(d, np.int64)
     scratch = np.empty(d, np.int64)
-    scores = np.empty((d, 4))
+    scores = np.empty((d, 4), np.float64)
     dirty = np.empty(words, np.uint64)
     total = 0.0
     left = 0
@@ -289,7 +286,7 @@ def _greedy(graph, alive, vertices, n, sizes, heuristic, ties, limit, step, log)
     return total
 
 
-@inner
+@inner()
 def _connect(graph, members, count):  # type: ignore[no-untyped-def]
     """Join all pairs of the first ``count`` members."""
     for i in range(count):
@@ -300,7 +297,7 @@ def _connect(graph, members, count):  # type: ignore[no-untyped-def]
                 _set(graph[a], b)
 
 
-@inner
+@inner()
 def _solve(graph, alive, vertices, n, sizes, rules, ties, limit, step, log):  # type: ignore[no-untyped-def]
     """Reduce a graph, then try every rule on what is left; the log holds the best elimination.
 
@@ -354,7 +351,7 @@ def _solve(graph, alive, vertices, n, sizes, rules, ties, limit, step, log):  # 
     return fixed + best, end
 
 
-@inner
+@inner()
 def _components(adjacency, label):  # type: ignore[no-untyped-def]
     """Label the connected components of a graph; return how many there are."""
     d = adjacency.shape[0]
@@ -381,7 +378,7 @@ def _components(adjacency, label):  # type: ignore[no-untyped-def]
     return count
 
 
-@inner
+@inner()
 def _candidates(adjacency, sizes, rules, ties, label, base, candidates, counts, limit):  # type: ignore[no-untyped-def]
     """Return the model size in cells after adding each candidate clique to a graph.
 
@@ -391,22 +388,26 @@ def _candidates(adjacency, sizes, rules, ties, label, base, candidates, counts, 
     d, words = adjacency.shape
     n_components = base.shape[0]
     graph = np.empty((d, words), np.uint64)
-    alive = np.ones(d, np.bool_)
-    every = np.arange(d)
+    alive = np.empty(d, np.bool_)
+    every = np.empty(d, np.int64)
     for v in range(d):
+        alive[v] = True
+        every[v] = v
         for w in range(words):
             graph[v, w] = adjacency[v, w]
     # What the graph reduces to without any candidate.
     gone = _new_log(d, words)
     n_gone = _reduce(graph, alive, every, d, sizes, ZERO, gone)
-    place = np.full(d, -1)
+    place = np.empty(d, np.int64)
+    for v in range(d):
+        place[v] = -1
     for k in range(n_gone):
         place[gone.vertex[k]] = k
     base_total = 0.0
     for k in range(n_components):
         base_total += base[k]
 
-    result = np.empty(candidates.shape[0])
+    result = np.empty(candidates.shape[0], np.float64)
     log = _new_log(d, words)
     vertices = np.empty(d, np.int64)
     stack = np.empty(d, np.int64)
@@ -456,7 +457,7 @@ def _candidates(adjacency, sizes, rules, ties, label, base, candidates, counts, 
     return result
 
 
-@inner
+@inner()
 def _keep(members, count, touched, label, place, gone, stack, neighbours, keep):  # type: ignore[no-untyped-def]
     """Keep what was never removed, the members of a candidate, and everything above a member that was removed."""
     for w in range(keep.shape[0]):
@@ -482,7 +483,7 @@ def _keep(members, count, touched, label, place, gone, stack, neighbours, keep):
                 depth += 1
 
 
-@inner
+@inner()
 def _is_new(adjacency, members, count):  # type: ignore[no-untyped-def]
     """Tell whether a clique joins any pair that was not joined."""
     for i in range(count):
@@ -507,13 +508,14 @@ def analyse(  # type: ignore[no-untyped-def]
     label = np.empty(d, np.int64)
     n_components = _components(adjacency, label)
     graph = np.empty((d, words), np.uint64)
+    alive = np.empty(d, np.bool_)
     for v in range(d):
+        alive[v] = True
         for w in range(words):
             graph[v, w] = adjacency[v, w]
-    alive = np.ones(d, np.bool_)
     log = Log(log_vertex, log_bag, np.empty(d, np.int64), np.empty(d, np.bool_), log_cells)
     vertices = np.empty(d, np.int64)
-    base = np.empty(n_components)
+    base = np.empty(n_components, np.float64)
     step = ZERO
     for component in range(n_components):
         n = ZERO

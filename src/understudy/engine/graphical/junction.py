@@ -324,12 +324,23 @@ class JunctionTree:
 
     def home(self, columns: Iterable[int]) -> int:
         """Return the smallest bag that holds all the columns, or -1 if none does."""
-        mask = to_mask(columns)
+        wanted = tuple(columns)
+        mask, masks, cells = to_mask(wanted), self.masks, self.bag_cells
+        places = [self._holding.get(column, ()) for column in wanted]
         best = -1
-        for bag, other in enumerate(self.masks):
-            if mask & other == mask and (best < 0 or self.bag_cells[bag] < self.bag_cells[best]):
+        for bag in min(places, key=len, default=range(len(masks))):
+            if mask & masks[bag] == mask and (best < 0 or cells[bag] < cells[best]):
                 best = bag
         return best
+
+    @cached_property
+    def _holding(self) -> dict[int, list[int]]:
+        """The bags of each column, in their order."""
+        found: dict[int, list[int]] = {}
+        for place, bag in enumerate(self.bags):
+            for column in bag:
+                found.setdefault(column, []).append(place)
+        return found
 
 
 def build_tree(sizes: Sequence[int], cliques: Iterable[Columns]) -> JunctionTree:

@@ -23,9 +23,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
-from understudy._compile import compiled, of_one_type
+from understudy._compile import compiled, inner, of_one_type
 
 CELLS, KEPT, SUMMED = 0, 1, 2
 PASS, SEPARATE, COPY, STEP, RATIO, ADD, PEAK = 0, 1, 2, 3, 4, 5, 6
@@ -33,15 +32,11 @@ EXP, MESSAGE, EVALUATE, LOAD, STORE, COMBINE = 7, 8, 9, 10, 11, 12
 GAUSSIAN, LAPLACE = 0, 1
 FLOOR = 1e-14
 
-_BARE: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-inner = njit(**_BARE)
-"""Decorator of functions that only other kernels call: half the compilation time."""
-
-inner_sum = njit(**_BARE, fastmath={"reassoc", "contract"})
-"""The same for sums, whose order the compiler may change to use vector instructions."""
+SUMS: dict[str, Any] = {"fastmath": {"reassoc", "contract"}}
+"""Options of sums, whose order the compiler may change to use vector instructions."""
 
 
-@inner
+@inner()
 def _multiply(cells, start, vectors, base, mode, run, index, table, block):  # type: ignore[no-untyped-def]
     if mode == CELLS:
         for j in range(block):
@@ -63,7 +58,7 @@ def _multiply(cells, start, vectors, base, mode, run, index, table, block):  # t
             k += run
 
 
-@inner_sum
+@inner(**SUMS)
 def _accumulate(cells, start, vectors, base, mode, run, index, table, block):  # type: ignore[no-untyped-def]
     if mode == CELLS:
         for j in range(block):
@@ -85,7 +80,7 @@ def _accumulate(cells, start, vectors, base, mode, run, index, table, block):  #
             k += run
 
 
-@inner
+@inner()
 def _add(cells, start, vectors, base, mode, run, index, table, block):  # type: ignore[no-untyped-def]
     if mode == CELLS:
         for j in range(block):
@@ -106,7 +101,7 @@ def _add(cells, start, vectors, base, mode, run, index, table, block):  # type: 
             k += run
 
 
-@inner
+@inner()
 def _maximise(cells, start, vectors, base, mode, run, index, table, block):  # type: ignore[no-untyped-def]
     if mode == CELLS:
         for j in range(block):
@@ -127,7 +122,7 @@ def _maximise(cells, start, vectors, base, mode, run, index, table, block):  # t
         k += run
 
 
-@inner
+@inner()
 def _exponentiate(cells, start, vectors, base, mode, run, index, table, block):  # type: ignore[no-untyped-def]
     if mode == CELLS:
         for j in range(block):
@@ -146,7 +141,7 @@ def _exponentiate(cells, start, vectors, base, mode, run, index, table, block): 
         k += run
 
 
-@compiled()
+@inner()
 def omega(z, guess):  # type: ignore[no-untyped-def]
     """Return the Wright omega function: the positive x with x + log x = z."""
     if z < -36.0:
@@ -170,7 +165,7 @@ def omega(z, guess):  # type: ignore[no-untyped-def]
     return x
 
 
-@inner
+@inner()
 def gaussian_step(cells, start, size, vectors, theta, y, z, rate, total):  # type: ignore[no-untyped-def]
     """Replace a marginal by the minimiser of its block problem; update its log potential.
 
@@ -212,7 +207,7 @@ def gaussian_step(cells, start, size, vectors, theta, y, z, rate, total):  # typ
     return shift
 
 
-@inner
+@inner()
 def laplace_step(cells, start, size, vectors, theta, y, z, rate, total):  # type: ignore[no-untyped-def]
     """The block step for Laplace noise: m = y clipped to [c q exp(-rate), c q exp(rate)].
 
@@ -264,7 +259,7 @@ def laplace_step(cells, start, size, vectors, theta, y, z, rate, total):  # type
     return shift
 
 
-@inner
+@inner()
 def gaussian_loss(cells, start, size, vectors, theta, y, rate):  # type: ignore[no-untyped-def]
     """Return the sum of squares of a marginal and its share of the duality gap.
 
@@ -289,7 +284,7 @@ def gaussian_loss(cells, start, size, vectors, theta, y, rate):  # type: ignore[
     return loss, gap
 
 
-@inner
+@inner()
 def laplace_loss(cells, start, size, vectors, theta, y, rate):  # type: ignore[no-untyped-def]
     """Return the sum of absolute differences of a marginal and its share of the duality gap."""
     loss = 0.0
@@ -304,7 +299,7 @@ def laplace_loss(cells, start, size, vectors, theta, y, rate):  # type: ignore[n
     return loss, gap
 
 
-@inner
+@inner()
 def _move(code, start, vectors, cells, vec_a, vec_b, size):  # type: ignore[no-untyped-def]
     """The operations on small tables only."""
     if code == SEPARATE:
@@ -337,7 +332,7 @@ def _move(code, start, vectors, cells, vec_a, vec_b, size):  # type: ignore[no-u
             vectors[vec_b + j] = 1.0 / amount if amount > 0.0 else 0.0
 
 
-@inner
+@inner()
 def _logs(code, start, maps, index, cells, vectors, number, vec_a, vec_b, size):  # type: ignore[no-untyped-def]
     """The operations on tables of logarithms."""
     if code == PEAK:
@@ -362,7 +357,7 @@ def _logs(code, start, maps, index, cells, vectors, number, vec_a, vec_b, size):
             _accumulate(cells, at, vectors, base, mode, run, index, table, block)
 
 
-@inner
+@inner()
 def _pass(start, maps, index, cells, vectors, map_a, vec_a, map_b, vec_b, size):  # type: ignore[no-untyped-def]
     """Multiply a table by a smaller one and sum it to another, block by block."""
     if map_b >= 0:
@@ -423,7 +418,7 @@ def execute(  # type: ignore[no-untyped-def]
             _move(code, start, vectors, cells, vec_a, vec_b, size)
 
 
-@inner
+@inner()
 def _centre(parts, start, outer, size, inner):  # type: ignore[no-untyped-def]
     """Subtract the mean along one axis of a table."""
     for i in range(outer):
@@ -478,7 +473,7 @@ def project(tables, parts, sums, uses, scales, part_scale, centres, maps, index)
 TILE = 64
 
 
-@compiled(fastmath={"reassoc", "contract"})
+@compiled(**SUMS)
 def sum_middle(values, out):  # type: ignore[no-untyped-def]
     """Sum a three-way table over its middle axis."""
     outer, size, inner = values.shape
@@ -497,7 +492,7 @@ def sum_middle(values, out):  # type: ignore[no-untyped-def]
                 out[i, j] += values[i, k, j]
 
 
-@compiled(fastmath={"contract", "reassoc"})
+@compiled(**SUMS)
 def contract(left, right, out):  # type: ignore[no-untyped-def]
     """Batched matrix product, out[t] = left[t] @ right[t], on one core.
 
@@ -506,8 +501,10 @@ def contract(left, right, out):  # type: ignore[no-untyped-def]
     """
     batch, rows, inner = left.shape
     columns = right.shape[2]
-    out[:] = 0.0
     for t in range(batch):
+        for i in range(rows):
+            for j in range(columns):
+                out[t, i, j] = 0.0
         for first in range(0, inner, TILE):
             last = min(first + TILE, inner)
             for i in range(rows):

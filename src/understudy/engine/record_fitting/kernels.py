@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from understudy._compile import compiled
+from understudy._compile import compiled, inner
 
 Array = npt.NDArray[Any]
 Int = Any  # a Python or NumPy integer: compiled code makes no difference
@@ -74,7 +74,7 @@ class Books(NamedTuple):
     squared: bool
 
 
-@compiled()
+@inner()
 def draw(state: Array) -> Int:
     """Return the next 64 bits of a SplitMix64 stream."""
     state[0] += np.uint64(0x9E3779B97F4A7C15)
@@ -141,8 +141,9 @@ def spread(plan: Plan, sizes: Array, source: Array, limit: int, near: Array) -> 
     for c in range(plan.arity.size):
         arity = plan.arity[c]
         cells = plan.strides[c, 0] * sizes[plan.columns[c, 0]]
-        cell[:] = 0
-        at[:] = plan.layout_start[c]
+        for m in range(width):
+            cell[m] = 0
+            at[m] = plan.layout_start[c, m]
         for k in range(plan.start[c], plan.start[c] + cells):
             value = min(max(np.int64(source[k]), -limit), limit)
             for m in range(arity):
@@ -160,7 +161,7 @@ def spread(plan: Plan, sizes: Array, source: Array, limit: int, near: Array) -> 
                 y -= 1
 
 
-@compiled(error_model="numpy")
+@inner(error_model="numpy")
 def move(record: Array, column: Int, value: Int, books: Books) -> None:
     """Give a record another value in one column and bring all residuals up to date."""
     plan, residual, near, unit = books.plan, books.residual, books.near, books.unit
@@ -193,7 +194,7 @@ def move(record: Array, column: Int, value: Int, books: Books) -> None:
     record[column] = value
 
 
-@compiled(error_model="numpy")
+@inner(error_model="numpy")
 def score_values(record: Array, column: Int, books: Books, score: Array) -> Int:
     """Fill ``score`` with what each value of a column would add; return what the present value holds.
 
@@ -206,7 +207,8 @@ def score_values(record: Array, column: Int, books: Books, score: Array) -> Int:
     other, stride, weight = plan.other[low:high], plan.stride[low:high], plan.weight[low:high]
     count = high - low
     at = books.bases[:count]
-    at[:] = plan.base[low:high]
+    for e in range(count):
+        at[e] = plan.base[low + e]
     for m in range(other.shape[1]):
         for e in range(count):
             at[e] += np.int64(record[other[e, m]]) * stride[e, m]
@@ -214,7 +216,8 @@ def score_values(record: Array, column: Int, books: Books, score: Array) -> Int:
     for e in range(count):  # these independent reads also bring the rows into the cache
         value = np.int64(near[np.uint64(at[e] + here)])
         held += weight[e] * (value if squared else max(value, 0))
-    score[:] = 0
+    for b in range(size):
+        score[b] = 0
     if squared:
         for e in range(count):
             row, w = near[at[e] : at[e] + size], weight[e]
@@ -253,7 +256,7 @@ def score_values(record: Array, column: Int, books: Books, score: Array) -> Int:
     return held
 
 
-@compiled()
+@inner()
 def clashes(record: Array, column: Int, rules: Rules) -> bool:
     """Say whether the record breaks a constraint that involves the column."""
     for e in range(rules.first[column], rules.first[column + 1]):

@@ -175,7 +175,7 @@ class State:
         plan, length = lay_out(
             self.sizes, [columns for columns, _ in rules], np.ones(len(rules), dtype=np.int64)
         )
-        tables = np.concatenate([np.zeros(0), *(table.ravel() for _, table in rules)]).astype(np.int8)
+        tables = np.concatenate([np.zeros(0), *(table.ravel() for _, table in rules)]).astype(np.int32)
         allowed = np.empty(length, dtype=np.int8)
         kernels.spread(plan, self.sizes, tables, 1, allowed)
         return kernels.Rules(plan.first, plan.base, plan.other, plan.stride, allowed)

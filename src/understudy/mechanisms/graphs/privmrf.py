@@ -14,7 +14,7 @@ from understudy.curator import Curator, SealedCounts
 from understudy.engine import GraphicalModel, estimate
 from understudy.engine.graphical.junction import order_of, triangulate
 from understudy.inference import RoundLog, answer_each
-from understudy.marginals import Measurement, Workload, all_kway
+from understudy.marginals import Measurement, Workload
 from understudy.mechanisms.allocation import TOTAL_SHARE, cells_of, rows_noise, total_is_public, workload_for
 from understudy.mechanisms.base import (
     Fitted,
@@ -400,7 +400,7 @@ class PrivMRF(Synthesizer):
         return Fitted(
             model,
             measurements,
-            workload=all_kway(domain, 3) if self.workload is None else self.workload,
+            workload=workload_for(self.workload, domain),
             history=log.close(answer_each(model.marginals, candidates)),
             statistics=() if gaps is None else (gaps.statistic,),
         )

@@ -15,7 +15,7 @@ from understudy.engine.distributions.released import ReleasedRecords
 from understudy.engine.graphical.targets import estimate_total
 from understudy.engine.record_fitting.records import fit_records
 from understudy.inference import History
-from understudy.marginals import Measurement, Workload, all_kway
+from understudy.marginals import Measurement, Workload
 from understudy.mechanisms.allocation import cells_of, noises_by_size, workload_for
 from understudy.mechanisms.base import (
     Fitted,
@@ -416,7 +416,7 @@ class PrivSyn(Synthesizer):
                 thorough=True,
                 if_too_large="local-consistency",
             )
-            return model, all_kway(domain, 3) if self.workload is None else self.workload
+            return model, workload_for(self.workload, domain)
         total = estimate_total(measurements) if total is None else total
         tables = make_consistent(domain, measurements, total)
         rows = int(min(max(round(total), _LEAST_ROWS), _MOST_ROWS))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from understudy.curator import Curator, SealedCounts
 from understudy.engine import GraphicalModel, ProductMixture, candidate_sizes, estimate, project_to_simplex
-from understudy.errors import BudgetError, DomainTooLarge
+from understudy.errors import BudgetError, DomainTooLarge, UsageError
 from understudy.inference import Round, RoundLog, answer_each
 from understudy.marginals import Measurement, Workload
 from understudy.mechanisms.allocation import (
@@ -43,7 +43,7 @@ from understudy.mechanisms.rounds import (
     hopeful,
     measure_worst,
     require_fixed,
-    small_first,
+    small_of_groups,
 )
 from understudy.mechanisms.source import Paper, Source
 from understudy.privacy import Accounting, Budget, Noise, Unit, noise_for
@@ -156,6 +156,12 @@ def _alike(size: int, ordered: int) -> list[Array]:
     return kinds
 
 
+_SECONDS_PER_CANDIDATE, _SECONDS_PER_COLUMN, _SECONDS_PER_MB = 1e-4, 5e-4, 2e-3
+"""What a round takes, rounded up: asking the model, building its tree, estimating it (``python -m benchmarks wide``)."""
+
+_LEAST_ROUNDS = 10
+"""Fewer rounds than this are no fit."""
+
 AimModel = GraphicalModel | ProductMixture
 
 
@@ -185,7 +191,7 @@ class AIM(Synthesizer):
     Parameters
     ----------
     workload
-        The marginals that matter; all 3-way marginals by default.
+        The marginals that matter; all 3-way marginals by default, all pairs for more than 85 columns.
     max_model_mb
         Largest junction tree the model may need, in megabytes.
     rounds_per_column
@@ -201,6 +207,8 @@ class AIM(Synthesizer):
     smooth
         Whether noise is taken out of ordered columns of many values before the model is fitted to them: what
         their neighbouring values say together (post-processing). False fits them as measured (the paper's rule).
+    max_rounds
+        Most rounds after the first looks; no limit by default. Rounds get dearer so that the budget is spent in as many.
     known
         Measurements of the same table that were released, and paid for, before. The model starts from them, and
         columns they contain are not measured a first time.
@@ -267,6 +275,7 @@ class AIM(Synthesizer):
     max_candidates: int = 5_000
     column_noise: float = 0.1
     smooth: bool = True
+    max_rounds: int | None = None
     known: tuple[Measurement, ...] = ()
     first: tuple[tuple[Clique, float], ...] = ()
     prior: GraphicalModel | None = None
@@ -281,6 +290,7 @@ class AIM(Synthesizer):
         refuse(
             positive(self, "max_model_mb"),
             at_least(self, 1, "rounds_per_column", "max_candidates"),
+            at_least(self, 1, "max_rounds", optional=True),
             shares(self, "measure_share"),
             at_least(self, 0, "column_noise"),
             shares(self, "certify", zero=True),
@@ -341,10 +351,12 @@ class AIM(Synthesizer):
             )
         if not design and self._counts_rows(schema, unit):
             design = [((), rows_noise(accounting, unit, TOTAL_SHARE * total))]
-        left_out = len(workload.closure()) - len(candidates)
+        left_out = workload.closure_size - len(candidates)
         most = round(self.rounds_per_column * len(domain))
+        if self.max_rounds is not None:
+            most = min(most, self.max_rounds)
         rounds = (
-            f"Then between {len(domain)} and {most} adaptive rounds over "
+            f"Then between {min(len(domain), most)} and {most} adaptive rounds over "
             f"{len(candidates)} candidate marginals; noise per round falls as the model stops learning."
             if self.anneal
             else f"Then rounds of equal price over {len(candidates)} candidate marginals, at most {most}; noise per round "
@@ -373,7 +385,27 @@ class AIM(Synthesizer):
         plain = super().options()
         plain["known"] = [list(item.clique) for item in self.known]
         plain["prior"] = None if self.prior is None else [list(item) for item in self.prior.cliques]
+        if self.max_rounds is None:  # work that an earlier version began goes on under the same name
+            del plain["max_rounds"]
         return plain
+
+    def limited_to(self, seconds: float, schema: Schema) -> AIM:
+        """Return this mechanism with as many rounds as a cost model of public facts allows."""
+        domain = schema.domain
+        candidates = len(self._candidates(domain, workload_for(self.workload, domain)))
+        each = (
+            _SECONDS_PER_CANDIDATE * candidates
+            + _SECONDS_PER_COLUMN * len(domain)
+            + _SECONDS_PER_MB * self.max_model_mb
+        )
+        rounds = int(seconds / each)
+        if rounds < _LEAST_ROUNDS:
+            raise UsageError(
+                f"A round of aim takes about {each:.2g} s here ({candidates:,} candidate marginals of {len(domain):,} columns), and {_LEAST_ROUNDS} are the least: allow "
+                f"{_LEAST_ROUNDS * each:,.0f} s, or fewer max_candidates, a smaller max_model_mb or a smaller workload. Nothing was charged."
+            )
+        allowed = rounds if self.max_rounds is None else min(rounds, self.max_rounds)
+        return replace(self, max_rounds=allowed)
 
     def _check_known(self, domain: Domain) -> None:
         """Refuse a prior or measurements that speak of other columns."""
@@ -420,7 +452,7 @@ class AIM(Synthesizer):
                 cells=max(domain.size(name) for name in too_wide),
                 allowed=int(limit),
             )
-        return small_first(domain, workload.closure(), limit=limit, most=self.max_candidates)
+        return small_of_groups(domain, workload.closure_by_size(), limit=limit, most=self.max_candidates)
 
     def _first_price(self, domain: Domain, total: float) -> RoundCost:
         """Price of the first rounds, in the additive unit of the accounting."""
@@ -430,11 +462,11 @@ class AIM(Synthesizer):
     def _fit(self, curator: Curator, *, progress: Progress) -> Fitted:
         domain = curator.domain
         workload = workload_for(self.workload, domain)
-        weights = workload.closure_weights()
+        candidates = self._candidates(domain, workload)
+        weights = workload.closure_weights(candidates)
         if self.score == "error":
             weights = dict.fromkeys(weights, 1.0)
         progress("counting", 0.0)
-        candidates = self._candidates(domain, workload)
         sealed = dict(zip(candidates, curator.counts_many(candidates), strict=True))
         reserve = self.certify * curator.remaining
         total_cost = curator.remaining - reserve
@@ -468,6 +500,10 @@ class AIM(Synthesizer):
         log = RoundLog(planned=batches)
         while True:
             remaining = curator.remaining - reserve
+            if self.max_rounds is not None:  # at least an equal share of what is left
+                least = remaining / max(1, self.max_rounds - len(log.rounds))
+                if price.total < least:
+                    price = RoundCost(self.measure_share * least, (1 - self.measure_share) * least)
             last = remaining <= 2 * price.total
             if last:
                 price = RoundCost(self.measure_share * remaining, (1 - self.measure_share) * remaining)

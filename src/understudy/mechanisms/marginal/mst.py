@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import ClassVar
@@ -10,7 +10,7 @@ from typing import ClassVar
 from understudy.curator import Curator, SealedScalar
 from understudy.engine import candidate_sizes, estimate
 from understudy.inference import History
-from understudy.marginals import Workload, all_kway
+from understudy.marginals import Workload
 from understudy.mechanisms.allocation import cells_of, noises, noises_by_size, workload_for
 from understudy.mechanisms.base import (
     Fitted,
@@ -22,7 +22,7 @@ from understudy.mechanisms.base import (
     total_deviation,
 )
 from understudy.mechanisms.options import positive, refuse
-from understudy.mechanisms.rounds import require_columns
+from understudy.mechanisms.rounds import MAX_CANDIDATE_CELLS, require_columns
 from understudy.mechanisms.source import Paper, Source
 from understudy.privacy import Accounting, Budget, Noise, Unit, noise_for
 from understudy.schema import Clique, Domain, Schema
@@ -41,7 +41,7 @@ class MST(Synthesizer):
     Parameters
     ----------
     workload
-        Marginals that drawn rows are fitted to; all 3-way marginals by default. It changes neither
+        Marginals that drawn rows are fitted to; all 3-way marginals by default, all pairs for more than 85 columns. It changes neither
         what is measured nor the model.
     max_model_mb
         Pairs that would need a larger model are not considered.
@@ -133,7 +133,12 @@ class MST(Synthesizer):
         pairs = self._pairs(domain)
         one_way, choosing, two_way = _thirds(accounting, curator.remaining, choices=bool(pairs))
         progress("counting", 0.0)
-        sealed = curator.counts_many([*columns, *pairs])
+        batches = list(_batches(domain, pairs))
+        at_once = (
+            pairs if len(batches) <= 1 else []
+        )  # many pairs of wide columns are counted when they are asked for
+        sealed = curator.counts_many([*columns, *at_once])
+        by_pair = dict(zip(at_once, sealed[len(columns) :], strict=True))
         progress("columns", 0.2)
         measurements = curator.measure_many(
             sealed[: len(columns)],
@@ -144,16 +149,17 @@ class MST(Synthesizer):
         model = estimate(domain, measurements, total=total, zeros=support)
         if pairs:
             progress("choosing pairs", 0.4)
-            answers = model.marginals(pairs)
-            by_pair = dict(zip(pairs, sealed[len(columns) :], strict=True))
-            scores = {
-                pair: by_pair[pair].l1_distance(answer) for pair, answer in zip(pairs, answers, strict=True)
-            }
+            scores: dict[Clique, SealedScalar] = {}
+            for batch in batches:
+                found = [by_pair[pair] for pair in batch] if by_pair else curator.counts_many(batch)
+                for pair, counts, answer in zip(batch, found, model.marginals(batch), strict=True):
+                    scores[pair] = counts.l1_distance(answer)
+                found = []
             epsilon = accounting.selection_epsilon(accounting.split(choosing, [1.0] * (len(domain) - 1))[0])
             tree = self._tree(curator, scores, epsilon, [clique for clique, _ in support])
             progress("pairs", 0.6)
             measurements += curator.measure_many(
-                [by_pair[pair] for pair in tree],
+                [by_pair[pair] for pair in tree] if by_pair else curator.counts_many(tree),
                 noise=noises(accounting, unit, two_way, [1.0] * len(tree)),
                 purpose=f"measure {len(tree)} two-way marginals",
             )
@@ -162,10 +168,10 @@ class MST(Synthesizer):
                 domain, measurements, total=total, zeros=support, warm_start=model, thorough=True
             )
         progress("done", 1.0)
-        workload = all_kway(domain, 3) if self.workload is None else self.workload
+        workload = workload_for(self.workload, domain)
         # which pairs were measured depends on the noise of the columns
-        batches = (len(columns), len(measurements) - len(columns))
-        history = History(tuple(count for count in batches if count))
+        looks = (len(columns), len(measurements) - len(columns))
+        history = History(tuple(count for count in looks if count))
         return Fitted(model, measurements, workload=workload, history=history)
 
     def _tree(
@@ -198,6 +204,21 @@ class MST(Synthesizer):
             merged, kept = part[right], part[left]
             part = {name: kept if label == merged else label for name, label in part.items()}
             chosen.append(open_pairs[index])
+
+
+def _batches(domain: Domain, pairs: Sequence[Clique]) -> Iterator[list[Clique]]:
+    """Divide pairs so that the exact counts of each part fit into memory beside the model."""
+    batch: list[Clique] = []
+    room = MAX_CANDIDATE_CELLS
+    for pair in pairs:
+        cells = domain.cells(pair)
+        if batch and cells > room:
+            yield batch
+            batch, room = [], MAX_CANDIDATE_CELLS
+        batch.append(pair)
+        room -= cells
+    if batch:
+        yield batch
 
 
 def _thirds(accounting: Accounting, total: float, *, choices: bool) -> tuple[float, float, float]:

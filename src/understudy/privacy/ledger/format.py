@@ -152,6 +152,8 @@ class Entry:
         The line's link in the chain, as hexadecimal text.
     fields
         What an invariant, facts or a total say, by name; empty for charges and notes.
+    operator, host
+        Who ran the program that wrote the line, and on which machine; empty unless that was asked for (:func:`~understudy.privacy.ledger.operator.operated_by`).
     """
 
     sequence: int
@@ -165,6 +167,8 @@ class Entry:
     writer: int
     hash: str
     fields: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    operator: str = ""
+    host: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the line as plain values; a cost that does not exist is left out."""
@@ -178,6 +182,8 @@ class Entry:
             "costs": {name: cost for name, cost in self.costs.items() if math.isfinite(cost)},
             "delta": self.delta,
             "hash": self.hash,
+            **({"operator": self.operator} if self.operator else {}),
+            **({"host": self.host} if self.host else {}),
         } | ({"fields": dict(self.fields)} if self.fields else {})
 
 
@@ -199,18 +205,27 @@ def entry_text(
     event: Event | None = None,
     costs: Mapping[str, float] | None = None,
     delta: float = 0.0,
+    by: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
     """Return the text of an entry; a note if there is no event."""
-    values: dict[str, Any] = {"time": time, "purpose": purpose, "scope": scope, "writer": writer}
+    values: dict[str, Any] = {"time": time, "purpose": purpose, "scope": scope, "writer": writer, **by}
     if event is None:
         return _canonical(values | {"kind": "note"})
     prices = {name: None if math.isinf(cost) else cost for name, cost in (costs or {}).items()}
     return _canonical(values | {"kind": "charge", "event": event.to_dict(), "costs": prices, "delta": delta})
 
 
-def record_text(kind: str, fields: Mapping[str, Any], *, time: str, scope: str, writer: int) -> str:
+def record_text(
+    kind: str,
+    fields: Mapping[str, Any],
+    *,
+    time: str,
+    scope: str,
+    writer: int,
+    by: Mapping[str, str] = MappingProxyType({}),
+) -> str:
     """Return the text of an invariant, facts or a total."""
-    values = {"time": time, "scope": scope, "writer": writer, "kind": kind}
+    values = {"time": time, "scope": scope, "writer": writer, "kind": kind, **by}
     return _canonical(values | {"fields": dict(check_fields(kind, fields))})
 
 
@@ -277,6 +292,7 @@ def read_entry(sequence: int, text: bytes, digest: bytes) -> Entry:
         delta,
         _writer(values, sequence),
         digest.hex(),
+        **_by(values, sequence),
     )
 
 
@@ -299,7 +315,13 @@ def _read_record(sequence: int, kind: str, values: Mapping[str, Any], digest: by
         _writer(values, sequence),
         digest.hex(),
         fields,
+        **_by(values, sequence),
     )
+
+
+def _by(values: Mapping[str, Any], sequence: int) -> dict[str, Any]:
+    """Return who wrote a line and where, as far as it says so."""
+    return {name: _text(values, name, sequence) for name in ("operator", "host") if name in values}
 
 
 def _canonical(values: Mapping[str, Any]) -> str:

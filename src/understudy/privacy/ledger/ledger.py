@@ -9,6 +9,7 @@ it, or present, and then it counts as spent whether or not anybody saw the answe
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 import sqlite3
@@ -49,12 +50,14 @@ from understudy.privacy.ledger.kinds import (
     stated_facts,
     stated_invariant,
 )
+from understudy.privacy.ledger.operator import present_operator
 from understudy.privacy.ledger.report import LedgerGuarantee, refusal
 from understudy.privacy.ledger.store import Store, append, lines_from
 from understudy.privacy.unit import Unit
 
 __all__ = ["Entry", "FactsRecord", "Invariant", "Ledger", "LedgerGuarantee", "TotalChange"]
 
+_LOG = logging.getLogger(__name__)
 _PATIENCE = 60.0
 _WRITER = int("{:d}{:03d}{:03d}".format(*sqlite3.sqlite_version_info))
 
@@ -316,11 +319,16 @@ class Ledger:
                 event=event,
                 costs=costs,
                 delta=float_up(delta_of(event, parts=parts)),
+                by=present_operator(),
             )
             head = append(connection, known.lines, text, known.head)
         self._known = replace(
             known, lines=known.lines + 1, head=head, spending=after, charges=known.charges + 1
         )
+        if (
+            self.path is not None
+        ):  # how often a ledger in memory is charged may be secret: attempts of a selection
+            _LOG.info("charged: %s", purpose)
         return read_entry(known.lines, text.encode("ascii"), head)
 
     def note(self, purpose: str, *, scope: str = "", as_of: Entry | None = None) -> Entry:
@@ -332,7 +340,7 @@ class Ledger:
         with self._store.transaction(write=True) as connection:
             known = self._caught_up(connection)
             time = _now() if as_of is None else as_of.time
-            text = entry_text(time=time, purpose=purpose, scope=scope, writer=_WRITER)
+            text = entry_text(time=time, purpose=purpose, scope=scope, writer=_WRITER, by=present_operator())
             return self._appended(connection, known, text)
 
     def _appended(self, connection: sqlite3.Connection, known: Known, text: str) -> Entry:
@@ -344,7 +352,14 @@ class Ledger:
         self, connection: sqlite3.Connection, known: Known, kind: str, fields: Mapping[str, Any], scope: str
     ) -> Entry:
         """Add an entry that has fields and return it."""
-        text = record_text(kind, fields, time=_now(), scope=public_text("scope", scope), writer=_WRITER)
+        text = record_text(
+            kind,
+            fields,
+            time=_now(),
+            scope=public_text("scope", scope),
+            writer=_WRITER,
+            by=present_operator(),
+        )
         return self._appended(connection, known, text)
 
     # ---------------------------------------------------------------- what the promise is conditioned on

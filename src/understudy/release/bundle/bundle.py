@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from understudy.data import sync, write_frame
+from understudy.data.output import in_use, sweep_leftovers
 from understudy.errors import OutputError
 from understudy.privacy.ledger.ledger import Entry
 from understudy.release.bundle.documents import acceptance_table, dictionary, readme
@@ -55,7 +56,9 @@ def complete_folder(target: Path) -> Iterator[Path]:
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
     try:
         temporary.mkdir(parents=True)
-        yield temporary
+        sweep_leftovers(target)
+        with in_use(temporary):
+            yield temporary
         for path in sorted(temporary.rglob("*")):
             sync(path)
         sync(temporary)
@@ -254,8 +257,10 @@ def _series(result: ReleaseResult) -> dict[str, Any]:
 
 
 def _entry(entry: Entry) -> dict[str, Any]:
-    """One line of the ledger as plain values, without its time, which stays with the ledger."""
-    return {name: value for name, value in entry.to_dict().items() if name != "time"}
+    """One line of the ledger as plain values, without its time and who wrote it where: that stays with the ledger."""
+    return {
+        name: value for name, value in entry.to_dict().items() if name not in ("time", "operator", "host")
+    }
 
 
 def _picture(result: ReleaseResult) -> str:
