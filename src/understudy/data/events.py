@@ -23,19 +23,21 @@ noise ``k sigma`` as well, and ``n/k`` is their multiplier: ``n sigma``, for eve
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from understudy.data.counting.counting import code_dtype
+from understudy.data.identity import file_stamps
 from understudy.data.local import LocalTable
 from understudy.data.persons import Persons, check_max_rows, draw_words, marks_of_persons, mixed
-from understudy.data.table import Words, read_without
+from understudy.data.table import Table, Words, read_without
 from understudy.errors import DataError
-from understudy.schema.entities import EventColumns, event_schema
+from understudy.schema import Schema
+from understudy.schema.entities import Entity, EventColumns, event_schema, finest, with_entity
 
 if TYPE_CHECKING:
     from understudy.schema import Codes
@@ -216,6 +218,38 @@ class EventsTable(LocalTable):
         return LocalTable._adopting(
             schema, {name: columns[name] for name in schema.names}, {}, filtered=self._filtered
         )
+
+
+def read_events(
+    read: Callable[..., Table], schema: Schema, entity: Entity, *, source: Any = None
+) -> EventsTable:
+    """Read a table whose rows belong to entities, and put them in order. Private.
+
+    Parameters
+    ----------
+    read
+        Reads the table by a schema, and with ``id_column`` if it is told one.
+    source
+        What it reads: files that change between the reading of rows and that of their order are refused, because an entity would get the order of others.
+    """
+    complete = with_entity(schema, entity)
+    given = source if isinstance(source, list | tuple) else [source]
+    before = file_stamps(given)
+    rows = read(complete, id_column=entity.id)
+    if not isinstance(rows, LocalTable):
+        raise DataError(
+            "The table is too large for the memory that a fit of people with several rows may take. Leave columns out, or fit the rows without their number and "
+            "order (--flat, flat=True)."
+        )
+    assert complete.entity is not None
+    name = complete.entity.order
+    if name is None:
+        return EventsTable(rows)
+    column = Schema([finest(complete.column(name))])
+    pieces = [chunk[name] for chunk in read(column, id_column=None).chunks()]
+    if file_stamps(given) != before:
+        raise DataError("The table changed while it was read. Run it again when nobody writes to it.")
+    return EventsTable(rows, order=np.concatenate([np.zeros(0, np.int64), *pieces]))
 
 
 def in_order(

@@ -281,6 +281,31 @@ class EventColumns:
         )
 
 
+def with_entity(schema: Schema, entity: Entity) -> Schema:
+    """Return the schema of a table with whose its rows are, as far as its columns are known."""
+    return replace(schema, entity=entity.within(set(schema.names)))
+
+
+def level_problems(schema: Schema) -> list[str]:
+    """Return what a fit of two levels cannot keep of the rules and computed columns of a table, one sentence each."""
+    entity, found = _entity_of(schema), []
+    fixed = set(entity.fixed)
+    for group in schema.joint_values:
+        names = {column.name for column in group.columns}
+        if names & fixed and names - fixed:
+            found.append(
+                f"A rule ties values of {', '.join(sorted(names))} together, of which some are fixed about an entity and some are not; fits of people with several "
+                "rows cannot keep it. Make it a constraint (on bins), or fit the rows without their number and order (--flat, flat=True)."
+            )
+    moving = set(schema.names) - fixed
+    for item in schema.derived if entity.tables is not None else ():
+        if item.columns & fixed and item.columns & moving:
+            found.append(
+                f"The column {item.name!r} is computed from columns of both tables; a table of linked tables has columns of its own. Compute it after joining them."
+            )
+    return found
+
+
 def _entity_of(schema: Schema) -> Entity:
     if schema.entity is None:
         raise SchemaError("The schema does not say whose the rows are; give it a section entity.")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from understudy.data import Table, read_frame, read_table
-from understudy.data.events import EventsTable
+from understudy.data.events import EventsTable, read_events
 from understudy.data.holdout import HoldOut
 from understudy.data.linked import LinkedTables, astray, joined_values, linked_in, read_linked
 from understudy.data.sources import in_memory
@@ -24,7 +24,7 @@ from understudy.evaluation.levels import Levels
 from understudy.mechanisms import Progress, no_progress
 from understudy.schema import Schema
 from understudy.schema.entities import EventColumns
-from understudy.workflow.events import linked_source, read_events
+from understudy.workflow.events import linked_source
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,27 +6,18 @@ What is counted is not the rows but event records (:mod:`understudy.data.events`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from understudy.data import Database, LocalTable, Table
-from understudy.data.events import EventsTable
-from understudy.data.identity import file_stamps
+from understudy.data import Database
 from understudy.data.linked import LinkedTables
 from understudy.data.output import table_ending
-from understudy.errors import DataError, UsageError
-from understudy.marginals import Workload
-from understudy.mechanisms import Synthesizer, create
-from understudy.mechanisms import method as method_named
-from understudy.mechanisms.events import event_workload, require_conditional
+from understudy.errors import UsageError
 from understudy.privacy import Unit
 from understudy.schema import Schema
-from understudy.schema.entities import Entity, EventColumns, event_schema, finest
+from understudy.schema.entities import Entity, event_schema, level_problems, with_entity
 from understudy.schema.linked import read_linked_file
 
 if TYPE_CHECKING:
@@ -36,12 +27,9 @@ __all__ = [
     "check_linked",
     "check_two_levels",
     "entity_of",
-    "event_mechanism",
     "file_endings",
     "linked_source",
-    "read_events",
     "records_of",
-    "with_entity",
 ]
 
 FLAT = "fit the rows without their number and order (--flat, flat=True)"
@@ -51,10 +39,6 @@ WHY_FOR_EVENTS = (
     "Method aim, chosen because people have several rows: rows are drawn one after another, each given the one before, which models of a "
     "junction tree can be asked exactly, and aim is the one of them that chooses what to measure."
 )
-_MODEL_MB, _WIDE_MODEL_MB, _WIDE = 10.0, 2.0, 10
-"""Model size of AIM, and that for more columns: the work of drawing an event given the one before grows with it."""
-_FIRST_SHARE = 0.08
-"""Of the budget, for the number of events of an entity: an error in it is multiplied by that number."""
 
 
 def entity_of(schema: Schema | None, unit: Unit, *, flat: bool) -> Entity | None:
@@ -141,39 +125,9 @@ def check_linked(fit: Fit) -> None:
         )
 
 
-def with_entity(schema: Schema, entity: Entity) -> Schema:
-    """Return the schema of a table with whose its rows are, as far as its columns are known."""
-    return replace(schema, entity=entity.within(set(schema.names)))
-
-
 def records_of(schema: Schema, entity: Entity | None) -> Schema:
     """Return the schema of what is counted: event records, or the rows themselves."""
     return schema if entity is None else event_schema(with_entity(schema, entity))
-
-
-def event_mechanism(
-    method: str, schema: Schema, workload: Workload | None, options: dict[str, Any]
-) -> Synthesizer:
-    """Return a mechanism for the event records of a table, with the marginals that matter of them.
-
-    Parameters
-    ----------
-    schema
-        Of the event records.
-    workload
-        Marginals of the table that its owner asks for, or None.
-    """
-    given = dict(options)
-    if method_named(method).takes_workload:
-        given["workload"] = event_workload(schema, workload)
-    if method == "aim":
-        assert schema.events_of is not None
-        wide = len(EventColumns.of(schema.events_of).events) > _WIDE
-        given.setdefault("max_model_mb", _WIDE_MODEL_MB if wide else _MODEL_MB)
-        given.setdefault("first", (((EventColumns.of(schema.events_of).number,), _FIRST_SHARE),))
-    made = create(method, **given)
-    require_conditional(made)
-    return made
 
 
 def check_two_levels(table: Any, schema: Schema, entity: Entity) -> tuple[str, ...]:
@@ -193,20 +147,8 @@ def check_two_levels(table: Any, schema: Schema, entity: Entity) -> tuple[str, .
             "The schema declares row_count, and a fit of people with several rows counts records of people, not rows. Leave row_count out of the schema for "
             f"this fit, or {FLAT}."
         )
-    complete = with_entity(schema, entity)
-    for group in complete.joint_values:
-        names = {column.name for column in group.columns}
-        if names & set(entity.fixed) and names - set(entity.fixed):
-            raise UsageError(
-                f"A rule ties values of {', '.join(sorted(names))} together, of which some are fixed about an entity and some are not; fits of people with several "
-                f"rows cannot keep it. Make it a constraint (on bins), or {FLAT}."
-            )
-    moving = {name for name in complete.names if name not in entity.fixed}
-    for item in complete.derived if entity.tables is not None else ():
-        if item.columns & set(entity.fixed) and item.columns & moving:
-            raise UsageError(
-                f"The column {item.name!r} is computed from columns of both tables; a table of linked tables has columns of its own. Compute it after joining them."
-            )
+    for problem in level_problems(with_entity(schema, entity)):
+        raise UsageError(problem)
     if entity.tables is not None:
         return (_describe_linked(entity),)
     order = "in random order" if entity.order is None else f"in the order of {entity.order!r}"
@@ -231,34 +173,3 @@ def _describe_linked(entity: Entity) -> str:
         else f"Linked tables: entities of {entities!r} are known by their rows of {events!r}, {least} {entity.max_events} each (more count as {entity.max_events}), {order}, "
         "with fresh keys. Noise is on event records, of which each entity has as many as the unit allows rows."
     )
-
-
-def read_events(
-    read: Callable[..., Table], schema: Schema, entity: Entity, *, source: Any = None
-) -> EventsTable:
-    """Read a table whose rows belong to entities, and put them in order. Private.
-
-    Parameters
-    ----------
-    read
-        Reads the table by a schema, and with ``id_column`` if it is told one.
-    source
-        What it reads: files that change between the reading of rows and that of their order are refused, because an entity would get the order of others.
-    """
-    complete = with_entity(schema, entity)
-    given = source if isinstance(source, list | tuple) else [source]
-    before = file_stamps(given)
-    rows = read(complete, id_column=entity.id)
-    if not isinstance(rows, LocalTable):
-        raise DataError(
-            f"The table is too large for the memory that a fit of people with several rows may take. Leave columns out, or {FLAT}."
-        )
-    assert complete.entity is not None
-    name = complete.entity.order
-    if name is None:
-        return EventsTable(rows)
-    column = Schema([finest(complete.column(name))])
-    pieces = [chunk[name] for chunk in read(column, id_column=None).chunks()]
-    if file_stamps(given) != before:
-        raise DataError("The table changed while it was read. Run it again when nobody writes to it.")
-    return EventsTable(rows, order=np.concatenate([np.zeros(0, np.int64), *pieces]))

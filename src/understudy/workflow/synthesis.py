@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from understudy.curator import require_measured, require_unmeasured, table_facts
 from understudy.data import Database, Table, read_table
+from understudy.data.events import read_events
 from understudy.data.holdout import HoldOut
 from understudy.data.identity import table_file
 from understudy.data.linked import LinkedTables, read_linked
@@ -33,6 +34,7 @@ from understudy.mechanisms import (
     no_progress,
 )
 from understudy.mechanisms import method as method_named
+from understudy.mechanisms.events import event_mechanism
 from understudy.privacy import Budget, Ledger, Unit
 from understudy.privacy.facts import Facts, check_facts
 from understudy.privacy.guarantee import ALSO_MEASURED
@@ -51,10 +53,8 @@ from understudy.workflow.events import (
     check_linked,
     check_two_levels,
     entity_of,
-    event_mechanism,
     file_endings,
     linked_source,
-    read_events,
     records_of,
     with_entity,
 )

@@ -11,12 +11,13 @@ import polars as pl
 import pytest
 
 from understudy.data import Database, read_table
+from understudy.data.events import read_events
 from understudy.datasets import patient_stays, patient_stays_schema
 from understudy.errors import UnusableMethod, UsageError
 from understudy.privacy import Budget, Ledger, Unit
 from understudy.schema import Schema
 from understudy.workflow import Delivery, Fit, Payment, mechanism_for, plan_synthesis, synthesize
-from understudy.workflow.events import entity_of, read_events
+from understudy.workflow.events import entity_of
 
 PERSON = Unit.add_remove_person("patient", max_rows=2)
 PLAIN = Schema.parse(

@@ -87,18 +87,22 @@ class EventDrawer:
         """How many rows a table has when nobody says."""
         return round(self.entities * self.mean_events)
 
-    def frame(self, rows: int | None = None, *, seed: int | None = None) -> pd.DataFrame:
+    def frame(
+        self, rows: int | None = None, *, entities: int | None = None, seed: int | None = None
+    ) -> pd.DataFrame:
         """Draw a table: fresh ids, the rows of an entity together and in order.
 
         Parameters
         ----------
         rows
             So many rows at most, less than one entity away from it; by default those of as many entities as the model stands for.
+        entities
+            Instead of ``rows``: the rows of so many entities.
         seed
             Makes the draw repeatable.
         """
         generator = np.random.default_rng(seed)
-        _, _, codes, owner = self._drawn(rows, generator)
+        _, _, codes, owner = self._drawn(rows, generator, entities)
         frame = self._decoded(codes, owner, generator)
         assert self.schema.entity is not None
         frame.insert(0, self.schema.entity.id, owner + 1)
@@ -110,14 +114,16 @@ class EventDrawer:
         assert self.schema.entity is not None
         return self.schema.entity.tables
 
-    def tables(self, rows: int | None = None, *, seed: int | None = None) -> dict[str, pd.DataFrame]:
+    def tables(
+        self, rows: int | None = None, *, entities: int | None = None, seed: int | None = None
+    ) -> dict[str, pd.DataFrame]:
         """Draw linked tables: every entity has one row and a fresh key, and every event has the key of an entity.
 
         Entities that are only known by the ids of their events have no table of their own.
 
         Parameters
         ----------
-        rows, seed
+        rows, entities, seed
             As for `frame`; ``rows`` are those of the table of events.
         """
         import pandas as pd
@@ -126,7 +132,7 @@ class EventDrawer:
         entity, linked = schema.entity, self.linked
         if entity is None or linked is None:
             raise WorkloadError("This is a model of one table; draw it with sample.")
-        who, numbers, codes, owner = self._drawn(rows, generator)
+        who, numbers, codes, owner = self._drawn(rows, generator, entities)
         events = self._decoded(codes, owner, generator)
         if not entity.min_events:
             events = events.drop(columns=[name for name in self.entity_columns if name in events])
@@ -148,21 +154,27 @@ class EventDrawer:
         assert self.schema.entity is not None
         return self.schema.select(self.schema.entity.fixed).output_names if self.schema.entity.fixed else ()
 
-    def _drawn(self, rows: int | None, generator: np.random.Generator) -> tuple[Codes, Ints, Codes, Ints]:
+    def _drawn(
+        self, rows: int | None, generator: np.random.Generator, entities: int | None
+    ) -> tuple[Codes, Ints, Codes, Ints]:
         """Draw entities, their numbers of events, the codes of all events, and whose they are."""
-        who, numbers = self._entities(rows, generator)
+        who, numbers = self._entities(rows, generator, entities)
         codes, owner = self._walked(who, numbers, generator)
         return who, numbers, self._fitted(codes, numbers, generator), owner
 
     # -- entities ------------------------------------------------------------------------------
 
-    def _entities(self, rows: int | None, generator: np.random.Generator) -> tuple[Codes, Ints]:
+    def _entities(
+        self, rows: int | None, generator: np.random.Generator, entities: int | None = None
+    ) -> tuple[Codes, Ints]:
         """Draw entities, as event records of which only what is the same in all of them will be used, and their numbers of events."""
         if rows is not None and rows < 0:
             raise WorkloadError(f"Cannot draw {rows} rows; ask for zero or more.")
         if rows and not self.mean_events > 0:
             raise WorkloadError("The model expects no events at all, so that no number of them can be drawn.")
-        wanted = self.entities if rows is None else int(rows / self.mean_events * 1.1) + 64
+        wanted = self.entities if entities is None else entities
+        if rows is not None:
+            wanted = int(rows / self.mean_events * 1.1) + 64
         codes = self._people(wanted, generator)
         numbers = self._numbers(codes, generator)
         if rows is None:
