@@ -220,6 +220,21 @@ class Entity:
             link=None if self.link is None else tuple(name for name in self.link if name in names),
         )
 
+    def describe_counting(self, max_rows: int) -> str:
+        """Say how entities are counted that give so many event records each, for the documents of what is published.
+
+        Examples
+        --------
+        >>> Entity("patient").describe_counting(3).partition(":")[0]
+        'Entities with their events'
+        """
+        records = "record" if max_rows == 1 else "records"
+        order = "in random order" if self.order is None else f"in the order of {self.order!r}"
+        return (
+            f"Entities with their events: each {self.id} was counted by {max_rows} event {records}, whatever the number of its rows, and is published with all its rows, "
+            f"{order}, up to {self.max_events}. Errors that are given as shares of event records are means over entities, of which each counts the same."
+        )
+
     @property
     def bins(self) -> tuple[int, ...]:
         """Where the bins of the number of events begin: single numbers first, then ranges that grow; the last number is one past the end.

@@ -42,7 +42,7 @@ from understudy.privacy.invariants import NO_CONSENT, Consent
 from understudy.privacy.ledger.ledger import LedgerGuarantee
 from understudy.progress import Phases
 from understudy.schema import Column, Schema
-from understudy.schema.entities import Entity
+from understudy.schema.entities import Entity, with_entity
 from understudy.schema.spreadsheets import formula_warnings
 from understudy.workflow.choice import AUTO, CHOICE_RULE, choose, predicting
 from understudy.workflow.cutting import CutLook, rows_per_person, unit_with_look
@@ -56,7 +56,6 @@ from understudy.workflow.events import (
     file_endings,
     linked_source,
     records_of,
-    with_entity,
 )
 from understudy.workflow.hold_out import describe_hold_out, divided, hold_out_file, keep_hold_out
 from understudy.workflow.measuring import (

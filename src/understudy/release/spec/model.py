@@ -117,6 +117,11 @@ class _SourcePart(Part):
     )
     simulate: SimulatePart | None = Field(None, description="A simulated table instead of a file.")
     database: _DatabasePart | None = Field(None, description="A table of a database instead of a file.")
+    tables: dict[str, str | _DatabasePart] | None = Field(
+        None,
+        description="Linked tables, by their names in the schema: a file or a table of a database each. Not needed where the schema file names them.",
+        min_length=1,
+    )
     table: str | None = Field(
         None, description="Public name of the table in the ledger; default: that of the file or table."
     )
