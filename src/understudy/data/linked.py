@@ -35,12 +35,13 @@ from understudy.data.identity import file_stamps
 from understudy.data.local import LocalTable
 from understudy.data.output import ENDINGS
 from understudy.data.persons import missing_ids
-from understudy.data.sources import in_memory, read_frame, refuse_reading_options
-from understudy.data.sql.source import is_database
+from understudy.data.sources import fetch_tables, in_memory, read_frame, refuse_reading_options
+from understudy.data.sql.source import Database, is_database
 from understudy.data.table import Table
 from understudy.errors import DataError
 from understudy.schema import Schema
 from understudy.schema.entities import finest
+from understudy.schema.linked import LinkedFile
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -58,8 +59,8 @@ class LinkedTables:
     Parameters
     ----------
     tables
-        The tables by their names in the schema: frames, or CSV, Parquet, Stata, SPSS or SAS files. The table of entities is left out where entities are only known by the
-        ids of their events.
+        The tables by their names in the schema: frames, CSV, Parquet, Stata, SPSS or SAS files, or tables of databases (`Database`), which are read into memory. The table of
+        entities is left out where entities are only known by the ids of their events.
     name
         What the two are called together in their ledger.
     file
@@ -69,6 +70,36 @@ class LinkedTables:
     tables: Mapping[str, Any] = field(repr=False)
     name: str = "tables"
     file: Path | None = None
+
+    @classmethod
+    def of_file(cls, file: LinkedFile, path: Path) -> LinkedTables:
+        """Return the tables that a schema file names."""
+        tables = {
+            name: Database(**place) if isinstance(place, dict) else place
+            for name, place in file.located(path.parent).items()
+        }
+        return cls(tables=tables, name=path.stem, file=path)
+
+    def fetched(self, schema: Schema) -> LinkedTables:
+        """Return the same with the tables of databases read into memory, those of one database through one snapshot. Private.
+
+        Other parts of the tables than the schema names are not read.
+        """
+        stored = {name: table for name, table in self.tables.items() if isinstance(table, Database)}
+        if not stored:
+            return self
+        self.check(schema)
+        entity = schema.entity
+        assert entity is not None
+        assert entity.tables is not None
+        columns = {
+            entity.tables[0]: (entity.id, *entity.fixed),
+            entity.tables[1]: (
+                entity.reference or entity.id,
+                *(name for name in schema.names if entity.min_events or name not in entity.fixed),
+            ),
+        }
+        return replace(self, tables={**self.tables, **fetch_tables(stored, columns)})
 
     def files(self) -> dict[str, Path]:
         """Return the files that are read, by what they are."""
@@ -94,9 +125,9 @@ class LinkedTables:
                 f"The schema has no table {name!r} that could be read; it has {', '.join(sorted(wanted))}."
             )
         for name, source in self.tables.items():
-            if is_database(source):
+            if is_database(source) and not isinstance(source, Database):
                 raise DataError(
-                    f"The table {name!r} is in a database; linked tables are read from files and frames. Export it to Parquet."
+                    f"A database holds many tables, and the source of {name!r} names none of them. Write url and table under source in the schema, or pass Database(url=..., table=...)."
                 )
             if type(source).__name__ == "LazyFrame":
                 raise DataError(
@@ -131,6 +162,7 @@ def read_linked(
         If the tables cannot be read, a key is missing, an entity has two rows, or an event has no entity and that is not allowed. It says nothing of which or how many.
     """
     source.check(schema)
+    source = source.fetched(schema)
     entity = schema.entity
     assert entity is not None
     assert entity.tables is not None

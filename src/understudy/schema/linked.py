@@ -29,6 +29,8 @@ HEADING = "The linked tables have problems"
 _SHARED = ("name", "source", "columns", "constraints", "rules", "determines", "derived", "description")
 _OF_ENTITIES = (*_SHARED, "key", "count")
 _OF_EVENTS = (*_SHARED, "belongs_to", "reference", "order", "max_events", "link", "orphans", "fixed")
+_DATABASE_FILES = (".duckdb", ".ddb")
+_OF_DATABASES = ("url", "table", "immutable")
 _LISTS = ("columns", "constraints", "rules")
 _MAPPINGS = ("determines", "derived")
 
@@ -42,11 +44,12 @@ class LinkedFile:
     plain
         The description of both as one table, as `Schema.from_dict` takes it.
     sources
-        Where each table is, as the file says it; a table of entities that is only known by the ids of its events has none.
+        Where each table is, as the file says it: a file, or a mapping with the address of a database (``url``) and the name of its table (``table``). A table of
+        entities that is only known by the ids of its events has none.
     """
 
     plain: dict[str, Any]
-    sources: Mapping[str, str]
+    sources: Mapping[str, str | Mapping[str, Any]]
 
     @property
     def tables(self) -> tuple[str, str]:
@@ -54,9 +57,19 @@ class LinkedFile:
         entities, events = self.plain["entity"]["tables"]
         return entities, events
 
-    def located(self, folder: str | os.PathLike[str]) -> dict[str, Path]:
-        """Return where each table is; names of files start from the folder of the schema file."""
-        return {name: Path(folder) / source for name, source in self.sources.items()}
+    def located(self, folder: str | os.PathLike[str]) -> dict[str, Path | dict[str, Any]]:
+        """Return where each table is; names of files, those of databases that are files included, start from the folder of the schema file."""
+        found: dict[str, Path | dict[str, Any]] = {}
+        for name, source in self.sources.items():
+            if isinstance(source, str):
+                found[name] = Path(folder) / source
+            else:
+                inside = source["url"].lower().endswith(_DATABASE_FILES) and "://" not in source["url"]
+                found[name] = {
+                    **source,
+                    "url": str(Path(folder) / source["url"]) if inside else source["url"],
+                }
+        return found
 
 
 def read_linked_file(path: str | os.PathLike[str]) -> LinkedFile | None:
@@ -172,9 +185,10 @@ def _wrong_parts(parent: Mapping[str, Any], child: Mapping[str, Any], listed: li
         ]
         wrong += [
             f"{place}.{key}: must be text"
-            for key in ("source", "key", "count", "reference", "order", "belongs_to")
+            for key in ("key", "count", "reference", "order", "belongs_to")
             if item.get(key) is not None and not (isinstance(item[key], str) and item[key].strip())
         ]
+        wrong += _wrong_source(item.get("source"), place)
     if wrong:
         return wrong
     name = parent["name"]
@@ -217,6 +231,29 @@ def _wrong_parts(parent: Mapping[str, Any], child: Mapping[str, Any], listed: li
             for column in made
             if column in (mine | theirs | keys) - own
         ]
+    return wrong
+
+
+def _wrong_source(source: object, place: str) -> list[str]:
+    """Return what is wrong with where a table is said to be."""
+    if source is None or (isinstance(source, str) and source.strip()):
+        return []
+    if not isinstance(source, Mapping):
+        return [
+            f"{place}.source: write the name of a file, or a mapping with url and table for a table of a database"
+        ]
+    wrong = [
+        f"{place}.source: unknown key {str(key)!r}.{did_you_mean(str(key), _OF_DATABASES)} Known: {', '.join(_OF_DATABASES)}"
+        for key in source
+        if key not in _OF_DATABASES
+    ]
+    wrong += [
+        f"{place}.source.{key}: must be text"
+        for key in ("url", "table")
+        if not (isinstance(source.get(key), str) and source[key].strip())
+    ]
+    if not isinstance(source.get("immutable", False), bool):
+        wrong.append(f"{place}.source.immutable: must be true or false")
     return wrong
 
 

@@ -162,7 +162,7 @@ def _linked(
         (synthetic, {}),
     )
     for source, written in readings:
-        tables = _linked_tables(source, schema, wanted)
+        tables = _linked_tables(source, schema, wanted).fetched(schema)
         table = read_linked(partial(read_table, **written), tables, lenient, **written)
         sides.append((table, joined_values(tables, schema, **written), astray(tables, schema, **written)))
     (first, values, lost), (second, made_values, made_lost) = sides

@@ -11,7 +11,6 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from understudy.data import Database
 from understudy.data.linked import LinkedTables
 from understudy.data.output import table_ending
 from understudy.errors import UsageError
@@ -87,7 +86,7 @@ def linked_source(table: Any, schema: Schema | None) -> tuple[LinkedTables, Sche
             "Linked tables are described by the file that names them; leave --schema (schema=) out."
         )
     path = Path(table)
-    made = LinkedTables(tables=file.located(path.parent), name=path.stem, file=path)
+    made = LinkedTables.of_file(file, path)
     return made, Schema.from_dict(file.plain, folder=path.parent)
 
 
@@ -132,10 +131,6 @@ def records_of(schema: Schema, entity: Entity | None) -> Schema:
 
 def check_two_levels(table: Any, schema: Schema, entity: Entity) -> tuple[str, ...]:
     """Refuse what a fit of two levels cannot do, before anything is read; return what a person should know about it."""
-    if isinstance(table, Database):
-        raise UsageError(
-            f"A fit of people with several rows reads the rows into memory, which it does not do from a database. Export the table to Parquet, or {FLAT}."
-        )
     if type(table).__name__ == "LazyFrame":
         raise UsageError(
             "A lazy frame may put its rows in another order each time it is computed, and a fit of people reads them twice. Pass frame.collect()."

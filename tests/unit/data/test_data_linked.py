@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -73,6 +74,17 @@ def without(given: dict[str, pd.DataFrame], who: int) -> dict[str, pd.DataFrame]
     }
 
 
+def in_duckdb(path: Path, given: dict[str, pd.DataFrame]) -> dict[str, Database]:
+    duckdb = pytest.importorskip("duckdb", reason="no DuckDB (pip install 'understudy[sql]')")
+    pytest.importorskip("ibis", reason="no Ibis (pip install 'understudy[sql]')")
+    with duckdb.connect(str(path)) as database:
+        for name, frame in given.items():
+            database.register("given", frame.sample(frac=1, random_state=1))  # a database knows no order
+            database.execute(f"CREATE TABLE {name} AS SELECT *, 1 AS unused FROM given")
+            database.unregister("given")
+    return {name: Database(url=str(path), table=name) for name in given}
+
+
 PEOPLE = st.lists(st.integers(0, 9), max_size=8, unique=True)
 EVENTS = st.lists(st.integers(0, 9), max_size=40)
 CLIQUES = (
@@ -141,7 +153,7 @@ def test_a_replaced_entity_moves_marginals_by_no_more_than_the_unit_says(people,
     assert found[0].exact_row_count() == found[1].exact_row_count() == most * (len(people) + 1)
 
 
-@pytest.mark.parametrize("kind", ["frame", "polars", "csv", "parquet"])
+@pytest.mark.parametrize("kind", ["frame", "polars", "csv", "parquet", "duckdb"])
 @pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
 def test_neighbours_through_every_source(tmp_path, kind, relation):
     """What the curator seals moves by no more than it says; the marginal does not depend on which events are chosen."""
@@ -154,8 +166,8 @@ def test_neighbours_through_every_source(tmp_path, kind, relation):
             other = {name: pd.concat([other[name], new[name]]) for name in other}
         seals = []
         for number, version in enumerate((whole, other)):
-            sources = {}
-            for name, frame in version.items():
+            sources = in_duckdb(tmp_path / f"{who}-{number}.duckdb", version) if kind == "duckdb" else {}
+            for name, frame in version.items() if kind != "duckdb" else ():
                 path = tmp_path / f"{who}-{number}-{name}.{kind}"
                 if kind == "csv":
                     frame.to_csv(path, index=False)
@@ -204,6 +216,27 @@ def test_the_same_records_whatever_holds_the_keys(tmp_path):
     assert read_keys(pd.DataFrame({"k": pd.Categorical(["b", "a"])}), "k").tolist() == ["b", "a"]
 
 
+def test_tables_of_a_database_are_read_as_files_are_through_one_snapshot(tmp_path, monkeypatch):
+    """As many records of each event as of any other (60 is a multiple of every number here), so that nothing depends on which are chosen."""
+    whole = tables([3, 1, 7, 8], [7, 1, 1, 7, 7, 3], 1)
+    whole["visits"]["day"] = [3, 9, 27, 12, 1, 5]  # no ties
+    stored = in_duckdb(tmp_path / "a.duckdb", whole)
+    from understudy.data import sources
+
+    opened = []
+    connect = sources.connect
+    monkeypatch.setattr(sources, "connect", lambda source: opened.append(source) or connect(source))
+    found = [records(item, most=60) for item in (whole, stored, stored | {"people": whole["people"]})]
+    assert len(opened) == 2, "one for both tables, one for one of them"
+    for other in found[1:]:
+        for left, right in zip(
+            found[0].distinct(found[0].schema.names), other.distinct(found[0].schema.names), strict=True
+        ):
+            np.testing.assert_array_equal(left, right)
+    with pytest.raises(DataError, match="missing columns: 'sex'"):
+        records(in_duckdb(tmp_path / "b.duckdb", whole | {"people": whole["people"][["who"]]}))
+
+
 def test_a_table_of_keys_alone_and_entities_known_by_their_events():
     whole = tables([1, 2, 3], [1, 1, 3], 0)
     keys = records({"people": whole["people"][["who"]], "visits": whole["visits"]}, KEYS_ONLY)
@@ -223,7 +256,7 @@ def test_a_table_of_keys_alone_and_entities_known_by_their_events():
         (lambda t: t["visits"].drop(columns="person", inplace=True), "person"),
         (lambda t: t.__setitem__("visitors", 1), "no table 'visitors'"),
         (lambda t: t.pop("people"), "'people' has no source"),
-        (lambda t: t.__setitem__("people", Database(url="duckdb://", table="t")), "database"),
+        (lambda t: t.__setitem__("people", "people.duckdb"), "A database holds many tables"),
         (lambda t: t.__setitem__("people", pl.LazyFrame({"who": [1]})), "lazy frame"),
         (lambda t: t.__setitem__("people", 3), "type 'int'"),
     ],

@@ -12,6 +12,7 @@ from understudy.data import ArrowTable, Database, SqlTable, connect, read_table,
 from understudy.data.events import read_events
 from understudy.data.linked import LinkedTables, linked_in, read_linked
 from understudy.data.prepare import rule_meaning
+from understudy.data.sources import fetch_tables
 from understudy.errors import DataError
 from understudy.privacy import Ledger, Unit
 from understudy.privacy.accounting.accounting import PURE
@@ -117,9 +118,20 @@ class Transformed:
         words: dict[str, Any] = {}
         if self._from_file:
             words = spec.source.reading
+        if spec.two_levels:  # read into memory once, for all transformations
+            self._source = _fetched(spec, self._source)
         if isinstance(self._source, Database):
             self._source = connect(self._source)  # one snapshot for all transformations
         return read_source(spec, configuration, self._source, **words)
+
+
+def _fetched(spec: Spec, source: Any) -> Any:
+    """Return a source with the tables of databases in memory."""
+    if isinstance(source, LinkedTables):
+        return source.fetched(spec.schema)
+    if isinstance(source, Database):
+        return fetch_tables({"": source}, {"": (str(spec.unit.id_column), *spec.schema.names)})[""]
+    return source
 
 
 def read_source(spec: Spec, configuration: Configuration, source: Any, **words: Any) -> Table:

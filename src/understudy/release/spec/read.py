@@ -186,7 +186,7 @@ class _Reader(SpaceReader):
             elif isinstance(given, Mapping):
                 schema = Schema.from_dict(given, folder=self.where)
                 if "tables" in given:
-                    self.sources = joined(given).located(self.where)
+                    self.sources = LinkedTables.of_file(joined(given), self.where / "schema").tables
             else:
                 self.note("schema", "write a path, or the schema itself")
                 return None
@@ -200,7 +200,7 @@ class _Reader(SpaceReader):
             )
         return schema
 
-    sources: Mapping[str, Path] = MappingProxyType({})
+    sources: Mapping[str, Any] = MappingProxyType({})
     """Where linked tables are, where the schema says it."""
 
     def _levels(self, schema: Schema | None, unit: Unit | None, source: Source) -> None:
@@ -486,7 +486,7 @@ def _problems(item: CriterionConfig, beside: Sequence[CriterionConfig], *, publi
     return found + item.problems_beside(beside, published=published)
 
 
-def _sources_of(file: Path) -> Mapping[str, Path]:
+def _sources_of(file: Path) -> Mapping[str, Any]:
     """Return where the linked tables of a schema file are, if it describes such and says it."""
     found = read_linked_file(file) if file.suffix.lower() in (".yaml", ".yml", ".json") else None
-    return {} if found is None else found.located(file.parent)
+    return {} if found is None else LinkedTables.of_file(found, file).tables
