@@ -10,6 +10,11 @@ Adding or removing an entity with its rows in both tables changes the records of
 one takes at most ``k`` away and adds at most ``k``. These are the bounds of `understudy.privacy.Unit`. Where orphans are left out, an entity may give no records, so the number of records
 is not fixed by the relation even if entities are replaced: the table says so (``filtered``).
 
+**Several tables of events** (`read_register`) are counted one after another, each with the table of entities: what an entity adds to the event records of one of them depends on its rows in the
+table of entities, in that table of events, and on the *numbers* of its rows in the tables before, which are fixed columns of the entity. All of these are its own rows. So adding, removing or replacing an
+entity with all its rows in all tables changes the records of each table by ``k`` that come, go, or both, and those of no other entity: the bounds of `understudy.privacy.Unit` hold for each table, and what is
+asked of the several tables composes on the ledger as several questions about one table do.
+
 By default tables with orphans are refused before anything is spent, as are two rows of the table of entities with one key. The refusals say that there are such rows, never how many or which.
 """
 
@@ -226,6 +231,98 @@ def read_linked(
     return EventsTable(made, order=order, without=without)
 
 
+def read_register(
+    read: Callable[..., Table],
+    source: LinkedTables,
+    schemas: Sequence[Schema],
+    numbers: Sequence[Mapping[str, str]],
+    *,
+    separator: str | None = None,
+    encoding: str | None = None,
+) -> dict[str, EventsTable]:
+    """Read a table of entities with several tables of their events, and put every event to its entity; by the names of the tables of events. Private.
+
+    Parameters
+    ----------
+    read, separator, encoding
+        As for `read_linked`.
+    source
+        All of the tables.
+    schemas
+        Of the entities with each table of events, as one (`understudy.schema.linked.Register`).
+    numbers
+        For each of these, which fixed column holds the number of events in which of the tables before.
+
+    Raises
+    ------
+    DataError
+        As for `read_linked`; the module says what an entity adds.
+    """
+    import pandas as pd
+
+    written = {"separator": separator, "encoding": encoding}
+    entities, key = _pair(schemas[0])[0], str(getattr(schemas[0].entity, "id", ""))
+    wanted = {entities, *(_pair(schema)[1] for schema in schemas)}
+    for name in sorted(wanted ^ set(source.tables)):
+        raise DataError(
+            f"The table {name!r} has no source. Name it in the schema (source), or give it from Python by its name."
+            if name in wanted
+            else f"The schema has no table {name!r}; it has {', '.join(sorted(wanted))}."
+        )
+    source = _all_fetched(source, schemas, numbers)
+    before = file_stamps(source.tables.values())
+    own = pd.Index(read_keys(source.tables[entities], key, **written))
+    known = _frame(source.tables[entities], **written)
+    if len(known) != len(own):
+        raise _changed()
+    found: dict[str, EventsTable] = {}
+    for schema, beside in zip(schemas, numbers, strict=True):
+        events = _pair(schema)[1]
+        rows = known.assign(
+            **{beside[table]: _numbers(source, schemas, table, own, written) for table in beside}
+        )
+        pair = LinkedTables(tables={entities: rows, events: source.tables[events]}, name=source.name)
+        found[events] = read_linked(read, pair, schema, **written)
+    if file_stamps(source.tables.values()) != before:
+        raise _changed()
+    return found
+
+
+def _pair(schema: Schema) -> tuple[str, str]:
+    assert schema.entity is not None
+    assert schema.entity.tables is not None
+    return schema.entity.tables
+
+
+def _numbers(
+    source: LinkedTables, schemas: Sequence[Schema], table: str, own: pd.Index, written: Mapping[str, Any]
+) -> npt.NDArray[np.int64]:
+    """Return how many events each entity has in a table; more than the schema tells apart count as the most that it does."""
+    entity = next(schema.entity for schema in schemas if _pair(schema)[1] == table)
+    assert entity is not None
+    if not own.is_unique:
+        raise _repeated(_pair(schemas[0])[0], entity.id)
+    where = own.get_indexer(read_keys(source.tables[table], entity.reference or entity.id, **written))
+    return np.minimum(np.bincount(where[where >= 0], minlength=len(own)), entity.max_events)
+
+
+def _all_fetched(
+    source: LinkedTables, schemas: Sequence[Schema], numbers: Sequence[Mapping[str, str]]
+) -> LinkedTables:
+    """Return the same with all tables of databases in memory, through as few snapshots as there are databases."""
+    stored = {name: table for name, table in source.tables.items() if isinstance(table, Database)}
+    columns: dict[str, tuple[str, ...]] = {}
+    for schema, beside in zip(schemas, numbers, strict=True):
+        entity = schema.entity
+        assert entity is not None
+        entities, events = _pair(schema)
+        fixed = tuple(name for name in entity.fixed if name not in beside.values())
+        columns[entities] = (entity.id, *fixed)
+        moving = (name for name in schema.names if name not in entity.fixed)
+        columns[events] = (entity.reference or entity.id, *moving)
+    return replace(source, tables={**source.tables, **fetch_tables(stored, columns)}) if stored else source
+
+
 def astray(source: LinkedTables, schema: Schema, **written: Any) -> float:
     """Return the share of events whose entity is not in the table of entities. Private where the tables are."""
     entity = schema.entity
@@ -318,15 +415,19 @@ def _changed() -> DataError:
     return DataError("The tables changed while they were read. Run it again when nobody writes to them.")
 
 
+def _repeated(table: str, key: str) -> DataError:
+    return DataError(
+        f"The table {table!r} has more than one row with the same {key!r}; an entity has one. Nothing was spent."
+    )
+
+
 def _places(own: Texts, keys: Texts, tables: tuple[str, str], key: str) -> npt.NDArray[np.int64]:
     """Return for each event the row of its entity, or -1."""
     import pandas as pd
 
     index = pd.Index(own)
     if not index.is_unique:
-        raise DataError(
-            f"The table {tables[0]!r} has more than one row with the same {key!r}; an entity has one. Nothing was spent."
-        )
+        raise _repeated(tables[0], key)
     return np.asarray(index.get_indexer(pd.Index(keys)), np.int64)
 
 

@@ -248,6 +248,13 @@ class Entity:
             edges.append(min(following, self.max_events + 1))
         return tuple(edges) if self.min_events else (0, *edges)
 
+    @property
+    def bin_labels(self) -> tuple[str, ...]:
+        """The bins of the number of events, as a column has them."""
+        return tuple(
+            str(low) if low == high - 1 else f"{low}-{high - 1}" for low, high in pairwise(self.bins)
+        )
+
 
 @dataclass(frozen=True)
 class EventColumns:
@@ -352,7 +359,7 @@ def event_schema(schema: Schema) -> Schema:
     entity, parts = _entity_of(schema), EventColumns.of(schema)
     number = Integer(
         parts.number,
-        bins=[str(low) if low == high - 1 else f"{low}-{high - 1}" for low, high in pairwise(entity.bins)],
+        bins=list(entity.bin_labels),
         decode_by="smooth",
         description="How many rows the entity has.",
     )

@@ -57,6 +57,9 @@ from understudy.workflow.events import (
     file_endings,
     linked_source,
     records_of,
+    refuse_for_register,
+    register_source,
+    synthesize_register,
 )
 from understudy.workflow.hold_out import describe_hold_out, divided, hold_out_file, keep_hold_out
 from understudy.workflow.measuring import (
@@ -283,7 +286,9 @@ class Synthesis:
     Attributes
     ----------
     model
-        The fitted model; of several sets the first one's.
+        The fitted model; of several sets, or several tables of events, the first one's.
+    models
+        Of several tables of events: the model of each, by its name.
     frame
         The synthetic rows, unless they were written as a folder of parts or as several sets.
     tables
@@ -291,7 +296,7 @@ class Synthesis:
     many
         All sets, if several were asked for.
     rows
-        Number of synthetic rows (of each set; of the table of events of linked tables).
+        Number of synthetic rows (of each set; of the tables of events of linked tables).
     written
         The files or the folder that hold them.
     parts
@@ -334,6 +339,7 @@ class Synthesis:
     why: str = ""
     persons: int | None = None
     rows_per_person: RowsPerPerson | None = None
+    models: Mapping[str, Model] | None = field(default=None, repr=False)
 
 
 def synthesize(
@@ -444,6 +450,25 @@ def synthesize(
     """
     budget = Budget.of(epsilon=epsilon, delta=delta, rho=rho, mu=mu)
     protected, cut = unit_with_look(unit, flat=flat, rows_lost=rows_lost)
+    several = register_source(table, schema)
+    if several is not None:
+        refuse_for_register(
+            flat=flat, discover=discover is not None, hold_out=hold_out is not None, population=population,
+            model=model is not None, rows=rows is not None, workload=workload is not None or target is not None,
+        )  # fmt: skip
+        return synthesize_register(
+            *several,
+            unit=protected,
+            budget=budget,
+            method=method,
+            options=options,
+            payment=Payment(
+                ledger=_ledger_named(ledger), consent=consent or NO_CONSENT, unfinished=unfinished
+            ),
+            out=None if out is None else os.fspath(out),
+            seed=seed,
+            progress=progress,
+        )
     given = schema if schema is None or isinstance(schema, Schema) else Schema.read(schema)
     linked = linked_source(table, given)
     if linked is not None:

@@ -47,7 +47,7 @@ CRITERIA = (
     {"name": "rate", "kind": "event-rates", "column": "readmitted", "values": ["true"], "threshold": 0.45, "by": ["everyone", "sex"]},
     {"name": "of each", "kind": "event-rates", "column": "readmitted", "values": ["true"], "threshold": 0.45, "per": "entity"},
     {"name": "steps", "kind": "transition-shares", "columns": ["ward"], "threshold": 0.2},
-    {"name": "together", "kind": "composition", "columns": ["ward"], "threshold": 0.2},
+    {"name": "together", "kind": "entity-composition", "columns": ["ward"], "threshold": 0.2},
     {"name": "cells", "kind": "max-marginal-error", "orders": [1, 2], "threshold": 0.3},
 )  # fmt: skip
 
@@ -281,7 +281,7 @@ def test_what_a_release_of_entities_cannot_do_is_said_before_anything_is_read(ch
         ({"kind": "event-rates", "column": "sex", "values": ["female"]}, "'sex' is no column of the events"),
         ({"kind": "event-rates", "column": "ward", "values": ["dey"]}, "has no value labelled 'dey'"),
         ({"kind": "transition-shares", "columns": ["sex"]}, "'sex' is not linked to the event before"),
-        ({"kind": "composition", "columns": ["wart"]}, "no column named 'wart'"),
+        ({"kind": "entity-composition", "columns": ["wart"]}, "no column named 'wart'"),
     ],
 )
 def test_criteria_that_do_not_fit_are_refused(criterion, said) -> None:
@@ -337,7 +337,7 @@ WORDED = (
     {"kind": "event-rates", "column": "ward", "values": ["a"], "threshold": 0.2, "by": ["everyone", "sex", "day"]},
     {"kind": "event-rates", "column": "ward", "values": ["a", "b"], "threshold": 0.2, "per": "entity"},
     {"kind": "transition-shares", "columns": ["ward", "day"], "threshold": 0.2},
-    {"kind": "composition", "columns": ["ward"], "threshold": 0.2},
+    {"kind": "entity-composition", "columns": ["ward"], "threshold": 0.2},
 )  # fmt: skip
 
 

@@ -5,7 +5,7 @@ All of it is post-processing of a released model.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -126,13 +126,21 @@ class EventDrawer:
         rows, entities, seed
             As for `frame`; ``rows`` are those of the table of events.
         """
+        generator = np.random.default_rng(seed)
+        if self.linked is None:
+            raise WorkloadError("This is a model of one table; draw it with sample.")
+        return self._frames(*self._drawn(rows, generator, entities), generator)
+
+    def _frames(
+        self, who: Codes, numbers: Ints, codes: Codes, owner: Ints, generator: np.random.Generator
+    ) -> dict[str, pd.DataFrame]:
+        """Turn entities and events into linked tables."""
         import pandas as pd
 
-        schema, generator = self.schema, np.random.default_rng(seed)
-        entity, linked = schema.entity, self.linked
-        if entity is None or linked is None:
-            raise WorkloadError("This is a model of one table; draw it with sample.")
-        who, numbers, codes, owner = self._drawn(rows, generator, entities)
+        schema, linked = self.schema, self.linked
+        entity = schema.entity
+        assert entity is not None
+        assert linked is not None
         events = self._decoded(codes, owner, generator)
         if not entity.min_events:
             events = events.drop(columns=[name for name in self.entity_columns if name in events])
@@ -163,6 +171,28 @@ class EventDrawer:
         return who, numbers, self._fitted(codes, numbers, generator), owner
 
     # -- entities ------------------------------------------------------------------------------
+
+    def _given(self, fixed: Mapping[str, npt.NDArray[Any]], generator: np.random.Generator) -> Codes:
+        """Return entities of which all that is fixed is known, as event records, with a number of events from the model given that.
+
+        Where the model holds no entity with all of it, the number is drawn given less.
+        """
+        domain = self.model.schema.domain
+        size = len(next(iter(fixed.values())))
+        codes = np.zeros((size, len(domain)), dtype=np.int64)
+        for name, values in fixed.items():
+            codes[:, self._place(name)] = values
+        number = self._place(self.parts.number)
+        left = np.arange(size)
+        names = list(fixed)
+        while len(left) and names:
+            drawn, possible = self._sample(domain.canonical(names), codes[left], generator)
+            codes[left[possible], number] = drawn[possible, number]
+            left = left[~possible]
+            names.pop(0)
+        if len(left):
+            codes[left, number] = self.model.distribution.sample_codes(len(left), generator)[:, number]
+        return codes
 
     def _entities(
         self, rows: int | None, generator: np.random.Generator, entities: int | None = None
@@ -476,3 +506,51 @@ class EventDrawer:
             else:
                 frame[order] = frame[order].take(place).set_axis(frame.index)
         return frame
+
+
+def register_tables(
+    models: Mapping[str, Model], numbers: Sequence[Mapping[str, str]], *, seed: int | None = None
+) -> dict[str, pd.DataFrame]:
+    """Draw a table of entities and several tables of their events, each from a model of its own.
+
+    The first model says who the entities are and how many events they have in its table. Every later one knows these numbers as fixed about an entity, so that how many events there are in
+    its table is drawn given them.
+
+    Parameters
+    ----------
+    models
+        A model of the entities with each table of events, by the name of that table.
+    numbers
+        For each model, which of its fixed columns holds the number of events in which of the tables before.
+    seed
+        Makes the draw repeatable.
+
+    Privacy
+    -------
+    Post-processing of released models.
+    """
+    generator = np.random.default_rng(seed)
+    made: dict[str, pd.DataFrame] = {}
+    fixed: dict[str, npt.NDArray[Any]] = {}
+    counted: dict[str, npt.NDArray[Any]] = {}
+    for (table, model), known in zip(models.items(), numbers, strict=True):
+        drawer = EventDrawer(model)
+        linked, entity = drawer.linked, drawer.schema.entity
+        assert linked is not None
+        assert entity is not None
+        if not fixed and not counted:
+            who, many = drawer._entities(None, generator)
+            fixed = {name: who[:, drawer._place(name)] for name in drawer.parts.fixed}
+        else:
+            beside = {column: counted[other] for other, column in known.items()}
+            who = drawer._given({**fixed, **beside}, generator)
+            many = drawer._numbers(who, generator)
+        counted[table] = who[:, drawer._place(drawer.parts.number)]
+        codes, owner = drawer._walked(who, many, generator)
+        frames = drawer._frames(who, many, drawer._fitted(codes, many, generator), owner, generator)
+        made[table] = frames[linked[1]]
+        if linked[0] not in made:
+            made = {linked[0]: frames[linked[0]], **made}
+        elif entity.count is not None:
+            made[linked[0]][entity.count] = many
+    return made

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import combinations
 from typing import Any
 
@@ -32,7 +33,12 @@ def require_conditional(synthesizer: Synthesizer) -> None:
 
 
 def event_mechanism(
-    method: str, schema: Schema, workload: Workload | None, options: dict[str, Any]
+    method: str,
+    schema: Schema,
+    workload: Workload | None,
+    options: dict[str, Any],
+    *,
+    numbers: Sequence[str] = (),
 ) -> Synthesizer:
     """Return a mechanism for the event records of a table, with the marginals that matter of them.
 
@@ -42,6 +48,8 @@ def event_mechanism(
         Of the event records.
     workload
         Marginals of the table that its owner asks for, or None.
+    numbers
+        Fixed columns that hold numbers of events in other tables: the number in this one goes with each of them.
     """
     from understudy.mechanisms.registry import create
     from understudy.mechanisms.registry import method as method_named
@@ -53,7 +61,9 @@ def event_mechanism(
         assert schema.events_of is not None
         wide = len(EventColumns.of(schema.events_of).events) > _WIDE
         given.setdefault("max_model_mb", _WIDE_MODEL_MB if wide else _MODEL_MB)
-        given.setdefault("first", (((EventColumns.of(schema.events_of).number,), _FIRST_SHARE),))
+        number = EventColumns.of(schema.events_of).number
+        counted = [schema.domain.canonical((number, other)) for other in numbers] or [(number,)]
+        given.setdefault("first", tuple((clique, _FIRST_SHARE) for clique in counted))
     made = create(method, **given)
     require_conditional(made)
     return made

@@ -172,7 +172,7 @@ class CompositionConfig(CriterionConfig):
     family: ClassVar[str] = "Error of the composition of entities"
     measured_in: ClassVar[str] = "share of event records"
 
-    kind: Literal["composition"]
+    kind: Literal["entity-composition"]
     columns: list[str] = Field(
         description="Columns of the events (members), each looked at in two that follow each other, with how many there are.",
         min_length=1,
