@@ -298,11 +298,14 @@ def _numbers(
     source: LinkedTables, schemas: Sequence[Schema], table: str, own: pd.Index, written: Mapping[str, Any]
 ) -> npt.NDArray[np.int64]:
     """Return how many events each entity has in a table; more than the schema tells apart count as the most that it does."""
+    import pandas as pd
+
     entity = next(schema.entity for schema in schemas if _pair(schema)[1] == table)
     assert entity is not None
     if not own.is_unique:
         raise _repeated(_pair(schemas[0])[0], entity.id)
-    where = own.get_indexer(read_keys(source.tables[table], entity.reference or entity.id, **written))
+    keys = pd.Index(read_keys(source.tables[table], entity.reference or entity.id, **written))
+    where = own.get_indexer(keys)
     return np.minimum(np.bincount(where[where >= 0], minlength=len(own)), entity.max_events)
 
 

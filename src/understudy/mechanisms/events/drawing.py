@@ -179,7 +179,7 @@ class EventDrawer:
         """
         domain = self.model.schema.domain
         size = len(next(iter(fixed.values())))
-        codes = np.zeros((size, len(domain)), dtype=np.int64)
+        codes = np.zeros((size, len(domain)), dtype=np.uint32)
         for name, values in fixed.items():
             codes[:, self._place(name)] = values
         number = self._place(self.parts.number)
