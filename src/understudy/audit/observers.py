@@ -16,6 +16,7 @@ from understudy.marginals import Measurement, Statistic
 from understudy.mechanisms import Model
 from understudy.privacy import Ledger, Unit
 from understudy.schema import Schema
+from understudy.schema.entities import Entity
 
 # ----------------------------------------------------------------------------------------
 # Neighbouring tables on which a broken mechanism shows most.
@@ -145,15 +146,16 @@ def entity_pair(relation: str, *, max_rows: int) -> EntityPair:
     >>> pair.name, [int(counts.sum()) for counts in pair.counts(())]
     ('an entity with 10 events', [8, 6])
     """
-    schema = replace(Schema.parse(NARROW[0]), entity={"id": "person", "max_events": _EVENTS, "link": []})
+    entity = Entity("person", max_events=_EVENTS, link=())
+    schema = replace(Schema.parse(NARROW[0]), entity=entity)
     unit = Unit(relation, max_rows, "person")  # type: ignore[arg-type]
     others, ids = [[0]] * _OTHERS, [1 + index for index in range(_OTHERS)]
     instead: list[list[int]] = [] if relation == "add-remove" else [[0]]
-    tables = (
+    first, second = (
         EventsTable(_table(schema, others + rows, ids + [0] * len(rows)))
         for rows in ([[1]] * _EVENTS, instead)
     )
-    return EntityPair(f"an entity with {_EVENTS} events", unit, *tables)
+    return EntityPair(f"an entity with {_EVENTS} events", unit, first, second)
 
 
 def _table(schema: Schema, rows: list[list[int]], persons: list[int] | None = None) -> LocalTable:

@@ -36,7 +36,7 @@ public: {row_count: {epsilon: 1}}
 budget: {total: {epsilon: 4}, model: {epsilon: 2}}
 seed: 1
 """
-FEW = Effort(16, 8, 60, 60.0, 60.0)
+FEW = Effort(40, 40, 60, 60.0, 60.0)
 
 
 def test_methods_that_fit_two_levels_are_attacked_by_whole_entities():
@@ -67,7 +67,7 @@ def test_made_up_linked_tables_differ_in_one_entity():
 
 
 def test_a_release_of_two_levels_is_audited():
-    audits = audit_release(Spec.parse(TEXT), effort=Effort(8, 8, 8, 60.0, 60.0), rows=(4,), seed=1)
+    audits = audit_release(Spec.parse(TEXT), effort=Effort(24, 8, 8, 60.0, 60.0), rows=(4,), seed=1)
     assert audits
     assert not any(audit.violates(alpha=1e-3) for audit in audits)
 

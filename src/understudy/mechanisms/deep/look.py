@@ -438,7 +438,8 @@ class Panel(Paid):
         self._left = plan.questions
         self._codes = read_codes(curator._table)
         if plan.whole:
-            dealt = deal_people(getattr(curator._table, "whose", None), plan.teachers, self._randomness)
+            whose: Persons = getattr(curator._table, "whose", np.zeros(0, np.int64))
+            dealt = deal_people(whose, plan.teachers, self._randomness)
         else:
             dealt = deal(len(self._codes), plan.teachers, self._randomness.words(len(self._codes)))
         self._order = np.argsort(dealt, kind="stable")
