@@ -325,8 +325,11 @@ def log_ratio(measurements: Iterable[Measurement], pair: Pair) -> float:
 def _rows(model: Model, pair: Pair, seed: int) -> tuple[Floats, float]:
     """Return counts of drawn rows, and how many of them are the outlier; the model says how many rows there are."""
     domain = model.schema.domain
-    codes = model.sample_codes(_ROWS, seed=seed)
-    table = np.stack([codes[name].astype(np.int64) for name in domain.names], axis=1)
+    if model.events is None:
+        codes = model.sample_codes(_ROWS, seed=seed)
+        table = np.stack([codes[name].astype(np.int64) for name in domain.names], axis=1)
+    else:  # event records as the model has them, before rules sort them
+        table = model.distribution.sample_codes(_ROWS, np.random.default_rng(seed)).astype(np.int64)
     corner = float((table == np.array([size - 1 for size in domain.sizes])).all(axis=1).sum())
     counts = [
         np.bincount(table[:, index], minlength=size)[:32] / _ROWS for index, size in enumerate(domain.sizes)
