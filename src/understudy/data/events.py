@@ -2,7 +2,7 @@
 
 **What is counted.** Let an entity have ``n`` rows, in order, and let the unit allow ``k`` rows. Each of its rows becomes ``floor(k/n)`` equal records, and
 ``k mod n`` of its rows, chosen at random, one more; with ``n > k`` that is ``k`` of its rows at random. So an entity gives **exactly k records**, and each of its rows ``k/n`` of
-them in expectation. A record holds the row, what is fixed about the entity, its number of rows (in public bins, up to a public cap) and the row before.
+them in expectation. A record holds the row, what is fixed about the entity, its number of rows (in public bins, up to a public cap), the row before and, where the schema asks for it, the days since then (in public bins).
 
 **Entities without rows.** Where a table of entities says who they are (:mod:`understudy.data.linked`), an entity may have no rows. It gives ``k`` equal records too: what is fixed
 about it, the number 0, and in the columns of events the code for none. So every entity gives exactly ``k`` records, whatever the number of its rows.
@@ -37,7 +37,14 @@ from understudy.data.persons import Persons, check_max_rows, draw_words, marks_o
 from understudy.data.table import Table, Words, read_without
 from understudy.errors import DataError
 from understudy.schema import Schema
-from understudy.schema.entities import Entity, EventColumns, event_schema, finest, with_entity
+from understudy.schema.entities import (
+    GAP_STARTS,
+    Entity,
+    EventColumns,
+    event_schema,
+    finest,
+    with_entity,
+)
 
 if TYPE_CHECKING:
     from understudy.schema import Codes
@@ -205,9 +212,15 @@ class EventsTable(LocalTable):
             columns[called] = np.where(later, self._columns[name][previous], size - 1).astype(
                 code_dtype(size)
             )
+        if parts.gap is not None:
+            assert self._order is not None
+            days = (self._order[here] - self._order[previous]).astype(np.int64)
+            size = domain.size(parts.gap)
+            bins = np.searchsorted(GAP_STARTS, np.maximum(days, 0), side="right") - 1
+            columns[parts.gap] = np.where(later, bins, size - 1).astype(code_dtype(size))
         if self._without is not None:
             last = {
-                name: domain.size(name) - 1 for name in (*parts.events, parts.place, *parts.before.values())
+                name: domain.size(name) - 1 for name in (*parts.drawn, parts.place, *parts.before.values())
             }
             for name, size in zip(domain.names, domain.sizes, strict=True):
                 if name in parts.fixed:

@@ -31,6 +31,10 @@ LARGEST_LINK = 64
 FIRST, LATER, NONE = "first", "later", "none"
 NO_EVENT = "no event before"
 ORPHANS = ("refuse", "drop")
+GAP_BINS = ("0", "1-3", "4-7", "8-14", "15-30", "31-60", "61-120", "121-240", "241-480", "481<=")
+"""Days from one event to the next, in bins that grow."""
+GAP_STARTS = (0, 1, 4, 8, 15, 31, 61, 121, 241, 481)
+"""Where these bins begin."""
 _GROWTH = 2.2
 _SINGLE = 4
 _KEYS = (
@@ -44,6 +48,7 @@ _KEYS = (
     "reference",
     "count",
     "orphans",
+    "gaps",
 )
 
 
@@ -68,6 +73,8 @@ class Entity:
     tables, reference, count
         Of linked tables (:mod:`understudy.schema.linked`): the names of the table of entities and of that of events, the column of the latter that names
         the entity (``id`` if not said), and a column of the former that says how many events there are (it is not measured, and written as it comes out).
+    gaps
+        Whether the days from one event to the next are measured too, in bins; the column of the order is a date then.
     orphans
         Of linked tables: what becomes of events whose entity is not in the table of entities: ``refuse`` the tables, or ``drop`` these events.
 
@@ -87,6 +94,7 @@ class Entity:
     reference: str | None = None
     count: str | None = None
     orphans: str = "refuse"
+    gaps: bool = False
 
     @classmethod
     def from_plain(cls, plain: object) -> tuple[Entity | None, list[str]]:
@@ -129,6 +137,8 @@ class Entity:
             wrong.append("entity.tables: must be two names, of the table of entities and of that of events")
         if plain.get("orphans", "refuse") not in ORPHANS:
             wrong.append("entity.orphans: write refuse or drop")
+        if not isinstance(plain.get("gaps", False), bool):
+            wrong.append("entity.gaps: must be true or false")
         if wrong:
             return None, wrong
         link = plain.get("link")
@@ -143,6 +153,7 @@ class Entity:
             plain.get("reference"),
             plain.get("count"),
             plain.get("orphans", "refuse"),
+            bool(plain.get("gaps", False)),
         ), []
 
     def to_plain(self) -> dict[str, Any]:
@@ -165,6 +176,8 @@ class Entity:
                 plain[key] = getattr(self, key)
         if self.orphans != "refuse":
             plain["orphans"] = self.orphans
+        if self.gaps:
+            plain["gaps"] = True
         return plain
 
     def problems(self, columns: Mapping[str, Column]) -> list[str]:
@@ -204,6 +217,10 @@ class Entity:
                 found.append(
                     f"entity.order: {self.order!r} has entries without a place in the order (missing or other)"
                 )
+        if self.gaps and (self.order is None or not is_by_day(columns[self.order])):
+            found.append(
+                "entity.gaps: days between events need a date in entity.order, with a minimum and a maximum and no more days between them than a column may have"
+            )
         found += [
             f"entity.link: the groups of {name!r} are chosen by a fit, so the row before cannot be linked by it"
             for name in self.link or ()
@@ -217,6 +234,7 @@ class Entity:
             self,
             fixed=tuple(name for name in self.fixed if name in names),
             order=self.order if self.order in names else None,
+            gaps=self.gaps and self.order in names,
             link=None if self.link is None else tuple(name for name in self.link if name in names),
         )
 
@@ -270,6 +288,8 @@ class EventColumns:
         For each linked column, the column that holds its code in the event before.
     order
         The column that puts events in order, or None.
+    gap
+        The column with the days since the event before, or None.
     """
 
     fixed: tuple[str, ...]
@@ -278,6 +298,12 @@ class EventColumns:
     place: str
     before: Mapping[str, str]
     order: str | None
+    gap: str | None = None
+
+    @property
+    def drawn(self) -> tuple[str, ...]:
+        """The columns that are drawn anew for each event: those of the table, and the days since the one before."""
+        return self.events if self.gap is None else (*self.events, self.gap)
 
     @classmethod
     def of(cls, schema: Schema) -> EventColumns:
@@ -300,6 +326,7 @@ class EventColumns:
             place=named("place_of_event"),
             before={name: named(f"{name}_before") for name in linked},
             order=entity.order,
+            gap=named("days_since_before") if entity.gaps else None,
         )
 
 
@@ -319,6 +346,12 @@ def level_problems(schema: Schema) -> list[str]:
                 f"A rule ties values of {', '.join(sorted(names))} together, of which some are fixed about an entity and some are not; fits of people with several "
                 "rows cannot keep it. Make it a constraint (on bins), or fit the rows without their number and order (--flat, flat=True)."
             )
+    if entity.gaps and any(
+        entity.order in {item.name for item in group.columns} for group in schema.joint_values
+    ):
+        found.append(
+            f"A rule ties values of {entity.order!r} to other columns, so that days between events cannot be drawn (entity.gaps). Make it a constraint (on bins), or leave gaps out."
+        )
     moving = set(schema.names) - fixed
     for item in schema.derived if entity.tables is not None else ():
         if item.columns & fixed and item.columns & moving:
@@ -370,10 +403,22 @@ def event_schema(schema: Schema) -> Schema:
         description="Whether the row is the first of its entity.",
     )
     before = [_before(schema.column(name), called, entity) for name, called in parts.before.items()]
+    if parts.gap is not None:
+        before.append(
+            Integer(
+                parts.gap,
+                bins=list(GAP_BINS),
+                missing=True,
+                description="Days since the event before.",
+            )
+        )
     no_later = f"`{parts.place}` != '{LATER}'" if empty else f"`{parts.place}` == '{FIRST}'"
     rules = [f"`{parts.number}` > 1 or {no_later}"] if empty or entity.max_events > 1 else []
     for name, called in parts.before.items():
         none = f"`{called}` is missing" if name == parts.order else f"`{called}` == '{NO_EVENT}'"
+        rules.append(f"({no_later} and {none}) or (`{parts.place}` == '{LATER}' and not ({none}))")
+    if parts.gap is not None:
+        none = f"`{parts.gap}` is missing"
         rules.append(f"({no_later} and {none}) or (`{parts.place}` == '{LATER}' and not ({none}))")
     columns, stated = schema.columns, schema.constraints
     if empty:
@@ -433,6 +478,12 @@ def _before(column: Column, name: str, entity: Entity) -> Column:
     plain = len({label.strip() for label in labels} | {"", NO_EVENT}) == len(labels) + 2
     values = labels if plain else tuple(str(code) for code in range(column.size))
     return Categorical(name, values=(*values, NO_EVENT))
+
+
+def is_by_day(column: Column) -> bool:
+    """Say whether events can be put in order by single days of a column."""
+    fine = finest(column)
+    return isinstance(fine, Date) and fine.resolution == "day" and fine.bins is None
 
 
 def finest(column: Column) -> Column:

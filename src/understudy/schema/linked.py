@@ -36,7 +36,7 @@ __all__ = [
 HEADING = "The linked tables have problems"
 _SHARED = ("name", "source", "columns", "constraints", "rules", "determines", "derived", "description")
 _OF_ENTITIES = (*_SHARED, "key", "count")
-_OF_EVENTS = (*_SHARED, "belongs_to", "reference", "order", "max_events", "link", "orphans", "fixed")
+_OF_EVENTS = (*_SHARED, "belongs_to", "reference", "order", "max_events", "link", "orphans", "fixed", "gaps")
 _DATABASE_FILES = (".duckdb", ".ddb")
 _OF_DATABASES = ("url", "table", "immutable")
 _LISTS = ("columns", "constraints", "rules")
@@ -425,7 +425,7 @@ def _as_one(plain: Mapping[str, Any], parent: Mapping[str, Any], child: Mapping[
         entity["reference"] = child["reference"]
     if parent.get("count") is not None:
         entity["count"] = parent["count"]
-    for key in ("order", "max_events", "link", "orphans"):
+    for key in ("order", "max_events", "link", "orphans", "gaps"):
         if child.get(key) is not None:
             entity[key] = child[key]
     made["entity"] = entity

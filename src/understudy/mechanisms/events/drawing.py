@@ -19,7 +19,7 @@ from understudy.engine.record_fitting.records import Allowed, fit_records
 from understudy.errors import ConstraintError, UnusableMethod, WorkloadError
 from understudy.mechanisms.drawing import Codes, Drawer
 from understudy.schema import Clique, Domain, Schema
-from understudy.schema.entities import EventColumns
+from understudy.schema.entities import GAP_STARTS, EventColumns, finest
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -263,7 +263,7 @@ class EventDrawer:
         owner = np.repeat(np.arange(len(numbers)), numbers)
         starts = np.cumsum(numbers) - numbers
         made = np.zeros((len(owner), who.shape[1]), dtype=who.dtype)
-        events = [self._place(name) for name in parts.events]
+        events = [self._place(name) for name in parts.drawn]
         for step in range(int(numbers.max(initial=0))):
             some = np.flatnonzero(numbers > step)
             given = who[some].copy()
@@ -295,7 +295,7 @@ class EventDrawer:
         left = np.arange(len(given))
         events, fixed = (
             np.array([self._place(name) for name in names], dtype=np.int64)
-            for names in (parts.events, parts.fixed)
+            for names in (parts.drawn, parts.fixed)
         )
         for way in ways:
             names = self.model.schema.domain.canonical(way)
@@ -497,7 +497,12 @@ class EventDrawer:
         for name in schema.entity.fixed:  # values inside a bin are drawn once
             frame[name] = frame[name].take(first).set_axis(frame.index)
         order = schema.entity.order
-        if order is not None:
+        if order is not None and self.parts.gap is not None:
+            gaps = codes[:, self._place(self.parts.gap)].astype(np.int64)
+            days = self._days(columns[order].astype(np.int64), gaps, owner, generator)
+            fine = finest(schema.column(order))
+            frame[order] = Schema([fine]).decode({order: days}, seed=0)[order].set_axis(frame.index)
+        elif order is not None:
             column = schema.column(order)
             keys = columns[order] if column.kind == "ordinal" else frame[order].to_numpy()
             place = np.lexsort((keys, owner))
@@ -506,6 +511,46 @@ class EventDrawer:
             else:
                 frame[order] = frame[order].take(place).set_axis(frame.index)
         return frame
+
+    def _days(self, codes: Ints, gaps: Ints, owner: Ints, generator: np.random.Generator) -> Ints:
+        """Draw the day of each event, as a code of single days: within the bin of its date, never before the event before, and as many days after it as its gap says, where the two agree.
+
+        Bins of dates are put in order within an entity first. Where no day of the bin is as far from the event before as the gap says, the nearest such day is taken.
+        """
+        assert self.schema.entity is not None
+        column = self.schema.column(str(self.schema.entity.order))
+        fine = Schema([finest(column)])
+        everyday = fine.decode({column.name: np.arange(fine.domain.sizes[0])}, seed=0)
+        coarse = np.asarray(Schema([column]).encode_frame(everyday)[column.name], np.int64)
+        starts, ends = (
+            np.searchsorted(coarse, np.arange(column.size), side=side) for side in ("left", "right")
+        )
+        codes = codes[np.lexsort((codes, owner))]
+        first = np.searchsorted(owner, owner, side="left")
+        place = np.arange(len(owner)) - first
+        begin = np.array(GAP_STARTS)
+        until = np.append(begin[1:] - 1, len(coarse))
+        gaps = np.minimum(gaps, len(begin) - 1)
+        earliest, latest = starts[codes], ends[codes] - 1
+        steps = [np.flatnonzero(place == step) for step in range(int(place.max(initial=-1)) + 1)]
+        for now in reversed(steps[1:]):  # days from which the next event can be reached as its gap says
+            low = np.maximum(earliest[now - 1], earliest[now] - until[gaps[now]])
+            high = np.minimum(latest[now - 1], latest[now] - begin[gaps[now]])
+            fits = low <= high
+            earliest[now[fits] - 1], latest[now[fits] - 1] = low[fits], high[fits]
+        days = np.zeros(len(owner), np.int64)
+        for step, now in enumerate(steps):
+            low, high = earliest[now], latest[now]
+            if step:
+                before, gap = days[now - 1], gaps[now]
+                low, high = np.maximum(low, before), np.maximum(high, before)
+                near, far = before + begin[gap], before + until[gap]
+                fits = (near <= high) & (far >= low)
+                nearest = np.where(near > high, high, low)
+                low = np.where(fits, np.maximum(low, near), nearest)
+                high = np.where(fits, np.minimum(high, far), nearest)
+            days[now] = low + np.floor(generator.random(len(now)) * (high - low + 1)).astype(np.int64)
+        return days
 
 
 def register_tables(

@@ -114,4 +114,10 @@ def event_workload(schema: Schema, asked: Workload | None = None) -> Workload:
             for other in parts.before.values():
                 if other > before:
                     want(0.5, before, other)
+    if parts.gap is not None:
+        want(2.0, parts.number, parts.gap)
+        for name in (*parts.fixed, *parts.events):
+            want(0.5, parts.gap, name)
+        if parts.order is not None:
+            want(1.0, parts.gap, parts.before[parts.order])
     return Workload(domain, tuple(weights), tuple(weights.values()))
