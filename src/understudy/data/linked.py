@@ -35,7 +35,7 @@ from understudy.data.files.csv import CsvStream
 from understudy.data.files.dataset import DatasetStream
 from understudy.data.files.stream import attempt, is_csv, name_problems
 from understudy.data.files.survey import is_survey, read_survey
-from understudy.data.holdout import id_text
+from understudy.data.holdout import HoldOut, id_text
 from understudy.data.identity import file_stamps
 from understudy.data.local import LocalTable
 from understudy.data.output import ENDINGS
@@ -147,6 +147,7 @@ def read_linked(
     *,
     separator: str | None = None,
     encoding: str | None = None,
+    hold_out: HoldOut | None = None,
 ) -> EventsTable:
     """Read linked tables and put every event to its entity. Private.
 
@@ -160,6 +161,8 @@ def read_linked(
         Of both tables as one, with what belongs to which (`understudy.schema.linked`).
     separator, encoding
         Of CSV files.
+    hold_out
+        Read one part of the entities, with all their rows in both tables, chosen by their keys alone (`HoldOut`). The number of records is then private under every unit.
 
     Raises
     ------
@@ -179,9 +182,15 @@ def read_linked(
     if entity.min_events:  # what is fixed is in the rows of the events
         rows = _in_memory(read(events, replace(schema, entity=None, derived=())))
         keys = read_keys(events, named, **written)
-        owner = np.unique(keys, return_inverse=True)[1].astype(np.int64).reshape(len(keys))
-        columns, without, left_out = dict(rows._columns), None, False
-        known = np.ones(len(keys), bool)
+        known = np.ones(len(keys), bool) if hold_out is None else _part(hold_out, keys)
+        if any(len(codes) != len(known) for codes in rows._columns.values()):
+            raise _changed()
+        owner = np.unique(keys[known], return_inverse=True)[1].astype(np.int64).reshape(-1)
+        columns, without, left_out = (
+            {name: codes[known] for name, codes in rows._columns.items()},
+            None,
+            False,
+        )
     else:
         rows = _in_memory(read(events, _only(schema, moving)))
         keys = read_keys(events, named, **written)
@@ -199,9 +208,10 @@ def read_linked(
                 f"The table {entity.tables[1]!r} has rows whose {named!r} is no {entity.id!r} of {entity.tables[0]!r}. Add these entities, remove these rows, or say "
                 "that such rows do not count (orphans: drop). Nothing was spent."
             )
+        alone = np.ones(len(own), bool) if hold_out is None else _part(hold_out, own)
+        known &= alone[where]  # an event without an entity was left out already
         there, owner = np.unique(where[known], return_inverse=True)
         owner = owner.astype(np.int64).reshape(-1)
-        alone = np.ones(len(own), bool)
         alone[there] = False
         without = WithoutEvents(int(alone.sum()), {name: codes[alone] for name, codes in fixed.items()})
         columns = {name: codes[where[known]] for name, codes in fixed.items()}
@@ -226,7 +236,7 @@ def read_linked(
         schema,
         {name: columns[name].astype(code_dtype(schema.domain.size(name))) for name in schema.names},
         {entity.id: owner},
-        filtered=left_out,
+        filtered=left_out or hold_out is not None,
     )
     return EventsTable(made, order=order, without=without)
 
@@ -282,7 +292,7 @@ def read_register(
             **{beside[table]: _numbers(source, schemas, table, own, written) for table in beside}
         )
         pair = LinkedTables(tables={entities: rows, events: source.tables[events]}, name=source.name)
-        found[events] = read_linked(read, pair, schema, **written)
+        found[events] = read_linked(read, pair, schema, separator=separator, encoding=encoding)
     if file_stamps(source.tables.values()) != before:
         raise _changed()
     return found
@@ -339,7 +349,15 @@ def astray(source: LinkedTables, schema: Schema, **written: Any) -> float:
     return float(1.0 - np.isin(keys, own).mean()) if len(keys) else 0.0
 
 
-def joined_values(source: LinkedTables, schema: Schema, **written: Any) -> pd.DataFrame:
+def _part(hold_out: HoldOut, keys: Texts) -> npt.NDArray[np.bool_]:
+    """Say for each key whether its entity belongs to a part."""
+    distinct, places = np.unique(keys, return_inverse=True)
+    return hold_out.chosen_persons(distinct.tolist())[places.reshape(-1)]
+
+
+def joined_values(
+    source: LinkedTables, schema: Schema, *, hold_out: HoldOut | None = None, **written: Any
+) -> pd.DataFrame:
     """Return the events with the columns of their entity beside them, as values, in the order of the table of events. Private where the tables are."""
     import pandas as pd
 
@@ -348,9 +366,13 @@ def joined_values(source: LinkedTables, schema: Schema, **written: Any) -> pd.Da
     assert entity.tables is not None
     entities, events = (source.tables.get(name) for name in entity.tables)
     frame = _frame(events, **written)
+    if hold_out is not None:
+        mine = _part(hold_out, read_keys(events, entity.reference or entity.id, **written))
+        frame = frame[mine].reset_index(drop=True)
     if entity.min_events:
         return frame
     keys = pd.Index(read_keys(events, entity.reference or entity.id, **written))
+    keys = keys if hold_out is None else keys[mine]
     own = pd.Index(read_keys(entities, entity.id, **written))
     where = own.get_indexer(keys)
     beside = _frame(entities, **written)[list(entity.fixed)].take(where[where >= 0])

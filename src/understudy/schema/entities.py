@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 DEFAULT_MAX_EVENTS = 100
 """Most events of an entity that are told apart where the schema does not say."""
 MOST_EVENTS = 100_000
+USUAL_RECORDS = 10
+"""Event records of an entity that count where nobody says how many: more add next to nothing, and take time."""
 LARGEST_LINK = 64
 """Most codes of a column that is linked to the event before unless the schema asks for it."""
 FIRST, LATER, NONE = "first", "later", "none"

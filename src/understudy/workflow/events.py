@@ -337,9 +337,9 @@ def check_linked(fit: Fit) -> None:
             "Linked tables protect entities with all their rows: name the key of the entities and how many rows one counts for (--max-rows-per-person, "
             "Unit.add_remove_person), without --flat."
         )
-    if fit.steps or fit.hold_out is not None or fit.names is not None or fit.checkpoint is not None:
+    if fit.steps or fit.names is not None or fit.checkpoint is not None:
         raise UsageError(
-            "Linked tables are fitted with a schema that is complete, as a whole: leave --discover, --hold-out, --names and --checkpoint out."
+            "Linked tables are fitted with a schema that is complete: leave --discover, --names and --checkpoint out."
         )
 
 

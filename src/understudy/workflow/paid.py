@@ -394,6 +394,7 @@ def _forget(folder: Path, *, keep_lock: bool = False) -> None:
     try:
         for path in (
             *folder.glob(_MODELS),
+            *folder.glob("records-*.json"),
             *folder.glob(".*.part"),
         ):  # parts are of a write that was interrupted
             path.unlink(missing_ok=True)

@@ -815,6 +815,7 @@ class PlannedSynthesis:
                 with_entity(fit.schema, fit.entity),
                 separator=fit.separator,
                 encoding=fit.encoding,
+                hold_out=self.hold_out,
             )
         if fit.entity is not None and isinstance(fit.table, Database):
             wanted = (fit.entity.id, *fit.schema.names)

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from understudy.curator import Curator
 from understudy.data import Database, LocalTable, read_table
 from understudy.data.events import EventsTable, WithoutEvents
+from understudy.data.holdout import HoldOut
 from understudy.data.linked import LinkedTables, read_keys, read_linked
 from understudy.errors import DataError
 from understudy.privacy import Ledger, PureDP, Unit
@@ -318,3 +319,37 @@ def test_what_an_interrupted_fit_began_with_is_known_by_its_entities_too():
         records_digest([read(LinkedTables(tables=item), SCHEMA)], bytes(32)) for item in (whole, moved, more)
     }
     assert len(digests) == 3
+
+
+@pytest.mark.parametrize("schema", [SCHEMA, VIRTUAL], ids=["with a table", "by their events"])
+def test_entities_are_held_out_with_all_their_rows(schema):
+    """Both parts together are the whole, no entity is in both, and an entity more or less changes no other's side."""
+    whole = tables(list(range(60)), [who for who in range(60) for _ in range(who % 5)], 4)
+    given = whole if schema is SCHEMA else {"visits": whole["visits"].assign(sex="m")}
+    division = HoldOut(0.4, key=bytes(range(32)), id_column="who")
+    parts = [
+        read_linked(read_table, LinkedTables(tables=given), schema, hold_out=item)
+        for item in (division, division.set_aside)
+    ]
+    all_of_them = read_linked(read_table, LinkedTables(tables=given), schema)
+    assert all(part.filtered for part in parts)
+    assert not all_of_them.filtered
+    counted = [
+        table.truncated("who", 20, np.arange(table.exact_row_count(), dtype=np.uint64)).count(
+            ("number_of_events",)
+        )
+        for table in (*parts, all_of_them)
+    ]
+    np.testing.assert_array_equal(counted[0] + counted[1], counted[2])
+    assert all((item % 20 == 0).all() for item in counted), "all rows of an entity are on one side"
+    assert 20 * 10 < counted[1].sum() < 20 * 40
+    fewer = (
+        without(whole, 17)
+        if schema is SCHEMA
+        else {"visits": given["visits"][given["visits"]["person"] != 17]}
+    )
+    read = read_linked(read_table, LinkedTables(tables=fewer), schema, hold_out=division)
+    change = counted[0] - read.truncated("who", 20, np.arange(read.exact_row_count(), dtype=np.uint64)).count(
+        ("number_of_events",)
+    )
+    assert np.abs(change).sum() in (0, 20)

@@ -304,6 +304,13 @@ def test_criteria_of_entities_are_refused_for_plain_rows() -> None:
         Spec.from_dict(asked)
 
 
+def test_the_number_of_records_may_be_left_open() -> None:
+    unit = {"relation": "add-remove", "id_column": "patient", "max_rows": "auto"}
+    assert Spec.from_dict(plain(LINKED, unit=unit)).unit == Unit.add_remove_person("patient", max_rows=10)
+    with pytest.raises(SchemaError, match="auto is for entities with their events"):
+        Spec.from_dict(plain(Schema(FLAT.columns), unit=unit))
+
+
 def test_a_schema_without_entities_keeps_the_flat_cut() -> None:
     """What a specification of 0.1.0 with a person as unit means does not change."""
     asked = plain(

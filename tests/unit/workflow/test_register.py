@@ -168,9 +168,11 @@ def test_the_fits_share_the_budget_and_an_interruption_costs_nothing(tmp_path, m
         assert 1.9 < first <= 2.0
         scopes = {entry.scope.split("/")[0] for entry in ledger.entries() if entry.event is not None}
     assert scopes == {"visits", "claims"}
+    assert list(tmp_path.glob("a.ledger.fit-*")), "what was paid for is kept"
     made = synthesize(path, **asked)
     joins(made.tables)
     assert made.repeated
+    assert not list(tmp_path.glob("a.ledger.fit-*")), "and forgotten once it is handed over"
     with Ledger.open(tmp_path / "a.ledger") as ledger:
         assert ledger.spent == first
     book = Ledger.in_memory(budget=Budget.of(epsilon=1.0), unit=PERSON, table="register")

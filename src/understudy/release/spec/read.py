@@ -205,7 +205,15 @@ class _Reader(SpaceReader):
 
     def _levels(self, schema: Schema | None, unit: Unit | None, source: Source) -> None:
         """Refuse what a release of two levels cannot do, and a unit that does not protect the entities of linked tables."""
-        if schema is None or unit is None or schema.entity is None:
+        if schema is None or unit is None:
+            return
+        chosen = not isinstance(self.file.unit, str) and self.file.unit.max_rows == "auto"
+        if chosen and (schema.entity is None or schema.entity.id != unit.id_column):
+            self.note(
+                "unit.max_rows",
+                "auto is for entities with their events (a section entity, or tables, in the schema); a release that cuts rows needs a number",
+            )
+        if schema.entity is None:
             return
         entity = schema.entity
         if entity.tables is not None and (unit.id_column != entity.id):
