@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from understudy.data import LocalTable, read_table
 from understudy.errors import DataError, UnderstudyError
 from understudy.mechanisms import Model
 from understudy.mechanisms.levels import open_columns
-from understudy.mechanisms.marginal.public import Answers, PublicTable, require_same_columns
-from understudy.schema import Schema
+from understudy.mechanisms.marginal.public import Answers, require_same_columns
+from understudy.schema import Clique, Domain, Schema
 
-__all__ = ["FOR_PRIORS", "WHY_FOR_PRIORS", "Prior", "read_prior", "require_apart"]
+__all__ = ["FOR_PRIORS", "WHY_FOR_PRIORS", "Prior", "PublicTable", "read_prior", "require_apart"]
 
 Prior = str | PathLike[str] | Model | Answers
 """What may be given as a prior: the path of a bundle, a model file or a public table, or a model."""
@@ -24,6 +29,54 @@ WHY_FOR_PRIORS = (
     "Name another with --method (method=); releases of a series let aim and gaussian start from the model before."
 )
 _MODEL = "model.understudy"
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class PublicTable:
+    """A public table as a prior.
+
+    Combinations that it does not hold can still occur: the share of its rows that are alone in their combination (the Good-Turing estimate of what was not seen) is
+    spread as if the columns were independent.
+
+    Examples
+    --------
+    >>> from understudy.schema import Schema
+    >>> schema = Schema.parse("columns: [{name: a, kind: boolean}, {name: b, kind: boolean}]")
+    >>> table = LocalTable(schema, {"a": np.array([0, 0, 1, 1, 1], np.uint8), "b": np.array([0, 0, 1, 1, 0], np.uint8)})
+    >>> PublicTable(table).marginals([("a", "b")])[0].round(2).tolist()
+    [[1.84, 0.16], [1.16, 1.84]]
+    """
+
+    table: LocalTable
+
+    @property
+    def domain(self) -> Domain:
+        """The columns it speaks of."""
+        return self.table.schema.domain
+
+    @property
+    def total(self) -> float:
+        """Its number of rows."""
+        return float(self.table.exact_row_count())
+
+    def marginals(self, cliques: Sequence[Clique]) -> list[Array]:
+        """Return counts over each clique, a part of them spread over what was not seen."""
+        return [_spread(counts.astype(np.float64)) for counts in self.table.count_many(list(cliques))]
+
+
+def _spread(counts: Array) -> Array:
+    """Move the rows that are alone in their cell, as many as they are, to where independence would have them."""
+    rows = float(counts.sum())
+    if counts.ndim < 2 or rows <= 0:
+        return counts
+    unseen = float((counts == 1).sum()) / rows
+    independent = np.array(rows)
+    for axis in range(counts.ndim):
+        others = tuple(other for other in range(counts.ndim) if other != axis)
+        independent = np.multiply.outer(independent, counts.sum(axis=others) / rows)
+    return np.asarray((1 - unseen) * counts + unseen * independent)
 
 
 def require_apart(prior: Prior | None, table: Any) -> None:

@@ -14,9 +14,10 @@ from understudy.data import LocalTable
 from understudy.errors import BudgetError
 from understudy.marginals import all_kway
 from understudy.mechanisms import Model, create
-from understudy.mechanisms.marginal.public import PublicTable, as_public, compare, fingerprint
+from understudy.mechanisms.marginal.public import as_public, compare, fingerprint
 from understudy.privacy import ZCDP, Ledger, PureDP, SeededRandomness, Unit
 from understudy.schema import Integer, Schema
+from understudy.workflow.public_data import PublicTable
 
 SIZES = {f"c{number}": 5 for number in range(6)}
 PAIRS = [("c0", "c1"), ("c0", "c2"), ("c1", "c2")]

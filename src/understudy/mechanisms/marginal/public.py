@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.curator import Curator, scalar_noise
-from understudy.data import LocalTable
 from understudy.engine.distributions.patched import rake
 from understudy.errors import BudgetError
 from understudy.marginals import Statistic, in_batches
@@ -40,52 +39,6 @@ class Answers(Protocol):
         """Return expected counts over each clique."""
 
 
-@dataclass(frozen=True, eq=False)
-class PublicTable:
-    """A public table as a prior.
-
-    Combinations that it does not hold can still occur: the share of its rows that are alone in their combination (the Good-Turing estimate of what was not seen) is
-    spread as if the columns were independent.
-
-    Examples
-    --------
-    >>> from understudy.schema import Schema
-    >>> schema = Schema.parse("columns: [{name: a, kind: boolean}, {name: b, kind: boolean}]")
-    >>> table = LocalTable(schema, {"a": np.array([0, 0, 1, 1, 1], np.uint8), "b": np.array([0, 0, 1, 1, 0], np.uint8)})
-    >>> PublicTable(table).marginals([("a", "b")])[0].round(2).tolist()
-    [[1.84, 0.16], [1.16, 1.84]]
-    """
-
-    table: LocalTable
-
-    @property
-    def domain(self) -> Domain:
-        """The columns it speaks of."""
-        return self.table.schema.domain
-
-    @property
-    def total(self) -> float:
-        """Its number of rows."""
-        return float(self.table.exact_row_count())
-
-    def marginals(self, cliques: Sequence[Clique]) -> list[Array]:
-        """Return counts over each clique, a part of them spread over what was not seen."""
-        return [_spread(counts.astype(np.float64)) for counts in self.table.count_many(list(cliques))]
-
-
-def _spread(counts: Array) -> Array:
-    """Move the rows that are alone in their cell, as many as they are, to where independence would have them."""
-    rows = float(counts.sum())
-    if counts.ndim < 2 or rows <= 0:
-        return counts
-    unseen = float((counts == 1).sum()) / rows
-    independent = np.array(rows)
-    for axis in range(counts.ndim):
-        others = tuple(other for other in range(counts.ndim) if other != axis)
-        independent = np.multiply.outer(independent, counts.sum(axis=others) / rows)
-    return np.asarray((1 - unseen) * counts + unseen * independent)
-
-
 def fingerprint(prior: Answers) -> str:
     """Return a short text that tells priors apart: a hash of what they say of columns and of neighbouring pairs of them."""
     names = prior.domain.names
@@ -111,17 +64,7 @@ def require_same_columns(prior: Answers | None, domain: Domain) -> None:
 
 
 def as_public(prior: Answers, pairs: Sequence[Clique], columns: Mapping[str, Array]) -> list[Array]:
-    """Return what public data says of pairs of columns, in rows of this table: its dependence, with this table's own columns as they were released.
-
-    Examples
-    --------
-    >>> from understudy.schema import Schema
-    >>> schema = Schema.parse("columns: [{name: a, kind: boolean}, {name: b, kind: boolean}]")
-    >>> codes = np.repeat(np.array([0, 1], np.uint8), 50)
-    >>> alike = PublicTable(LocalTable(schema, {"a": codes, "b": codes}))
-    >>> as_public(alike, [("a", "b")], {"a": np.array([30.0, 10.0]), "b": np.array([30.0, 10.0])})[0].tolist()
-    [[30.0, 0.0], [0.0, 10.0]]
-    """
+    """Return what public data says of pairs of columns, in rows of this table: its dependence, with this table's own columns as they were released."""
     return [
         rake(np.maximum(0.0, table), [((axis,), columns[name]) for axis, name in enumerate(pair)], sweeps=20)
         for pair, table in zip(pairs, prior.marginals(pairs), strict=True)

@@ -111,7 +111,7 @@ class Sift(Synthesizer):
     max_candidates
         Most marginals that a round chooses from, besides single columns; small ones first.
     prior
-        Public data over the same columns: the distribution of a model, or a :class:`~understudy.mechanisms.marginal.public.PublicTable`. What it says of a pair of columns is taken where
+        Public data over the same columns: the distribution of a model, or a :class:`~understudy.workflow.public_data.PublicTable`. What it says of a pair of columns is taken where
         the pair is nearer to it than to independence; a pair is measured where neither will do. Marginals of more columns are not taken from it.
     certify
         Share of the budget that measures the finished model's error on every workload marginal, for tighter error bounds.
