@@ -30,7 +30,7 @@ from checks import (
 )
 
 from understudy.audit import Pair, primitives
-from understudy.audit.observers import NARROW, WIDE, pairs_for
+from understudy.audit.observers import NARROW, WIDE, entity_pair, pairs_for
 from understudy.audit.releases import LOOP
 from understudy.curator import Curator, numbers
 from understudy.data import LocalTable
@@ -164,6 +164,15 @@ def unclipped_gradients(patch: Patch) -> None:
 def full_batches(patch: Patch) -> None:
     """Every row is in every batch, and the charge is that of random ones."""
     patch.setattr(gradients, "poisson_batch", lambda rows, rate, source: np.arange(rows))
+
+
+def people_dealt_apart(patch: Patch) -> None:
+    """Rows of a person go to teachers of their own, and the charge is that of one teacher."""
+    patch.setattr(
+        gradients,
+        "deal_people",
+        lambda whose, teachers, source: gradients.deal(len(whose), teachers, source.words(len(whose))),
+    )
 
 
 def shared_rows(patch: Patch) -> None:
@@ -359,32 +368,7 @@ def _crowded_person() -> Pair:
 CROWDED = _crowded_person()
 
 
-class EntityPair(Pair):
-    """Two tables of events; what the attackers know of them are their event records, as the unit allows them."""
-
-    def counts(self, clique: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
-        first, second = (
-            _RECORDS(
-                table, "person", self.unit.max_rows, lambda rows: np.arange(rows, dtype=np.uint64)
-            ).count(clique)
-            for table in (self.first, self.second)
-        )
-        return first, second
-
-
-_RECORDS = EventsTable.truncated
-
-
-def _crowded_entity() -> Pair:
-    """A person with ten rows beside three others, as events, under a unit that allows two records of each."""
-    schema = replace(CROWDED.first.schema, entity={"id": "person", "max_events": 2, "link": []})
-    rows, ids = np.array([0, 0, 0, *[1] * 10]), np.array([1, 2, 3, *[0] * 10])
-    first = EventsTable(LocalTable(schema, {"a": rows}, persons={"person": ids}))
-    second = EventsTable(LocalTable(schema, {"a": rows[:3]}, persons={"person": ids[:3]}))
-    return EntityPair("a person with ten events", CROWDED.unit, first, second)
-
-
-ENTITY = _crowded_entity()
+ENTITY = entity_pair("add-remove", max_rows=2)
 
 
 def _laplace(**options: object) -> Callable[[], Synthesizer]:
@@ -523,6 +507,15 @@ MUTANTS = (
         "batches charged as random that are not",
         full_batches,
         {"audit of the primitive": primitive_audited("noisy gradients of random batches", runs=1_500)},
+    ),
+    Mutant(
+        "a person dealt to several teachers",
+        people_dealt_apart,
+        {
+            "audit of the primitive": primitive_audited(
+                "noisy votes of teachers", "a person with 2 rows", runs=2_000
+            )
+        },
     ),
     Mutant(
         "teachers that share rows",

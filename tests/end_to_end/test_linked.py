@@ -158,3 +158,19 @@ def test_evaluate_compares_both_levels_in_the_page_and_the_numbers(folder):
     assert "--schema" in run("evaluate", folder / "stays.csv", folder / "made" / "stays.csv", code=2)
     budget = ("--epsilon", 1, "--unit", "add-remove")
     assert "own eyes" in " ".join(run(*words[:3], *budget, code=2).split())
+
+
+def test_entities_are_held_out_and_tested_on(folder):
+    out = f"{folder}/out/"
+    run(
+        "synth", folder / "register.yaml", *BUDGET, "--method", "mst", "--seed", 1, "--out", out,
+        "--hold-out", "0.3", "--hold-out-file", folder / "register.hold-out",
+    )  # fmt: skip
+    patients, _ = joins(folder / "out")
+    assert 200 < len(patients) < 360, "about 280 of 400 were read"
+    told = run(
+        "evaluate", folder / "register.yaml", folder / "out", "--hold-out-file", folder / "register.hold-out",
+        "--sections", "entities,learning", "--target", "readmitted", "--json"
+    )  # fmt: skip
+    sections = {item["title"]: item for item in json.loads(told[told.index("{") :])["sections"]}
+    assert {"entities", "learning"} <= set(sections)

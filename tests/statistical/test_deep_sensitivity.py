@@ -11,10 +11,21 @@ import pytest
 from alpha import ALPHA
 from scipy.stats import binom, chi2, norm
 
-from deep_examples import LAYOUT, NOBODY, SIZES, curator_of, random_codes
+from deep_examples import LAYOUT, NOBODY, SCHEMA, SIZES, curator_of, random_codes
+from understudy.curator import Curator
+from understudy.data import LocalTable
 from understudy.mechanisms.deep.critic import Critic
 from understudy.mechanisms.deep.look import PanelPlan, TrainingPlan, open_panel, open_training, poisson_batch
-from understudy.privacy import ApproxDP, Gaussian, Laplace, PureDP, SeededRandomness, SystemRandomness, Unit
+from understudy.privacy import (
+    ApproxDP,
+    Gaussian,
+    Laplace,
+    Ledger,
+    PureDP,
+    SeededRandomness,
+    SystemRandomness,
+    Unit,
+)
 
 UNITS = (
     Unit.add_remove(),
@@ -109,6 +120,67 @@ def test_one_unit_changes_the_votes_of_as_many_teachers_as_it_has_rows(unit: Uni
         differing = (votes[0] != votes[1]).any(axis=1).sum()
         assert differing <= unit.max_rows
         assert np.abs(votes[0].sum(axis=0) - votes[1].sum(axis=0)).max() <= unit.max_rows
+        changed += int(differing)
+    assert changed > 0  # the teachers do learn from their rows
+
+
+class _Given:
+    """Random words in the order in which they are asked for, then a stream."""
+
+    def __init__(self, *given: np.ndarray, seed: int) -> None:
+        self._given, self._stream = list(given), SeededRandomness(seed)
+
+    def words(self, n: int) -> np.ndarray:
+        if not self._given:
+            return self._stream.words(n)
+        found = self._given.pop(0)
+        assert len(found) == n
+        return found
+
+    def bytes(self, n: int) -> bytes:
+        return self._stream.bytes(n)
+
+
+@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
+def test_a_person_with_many_rows_changes_the_votes_of_one_teacher(relation: str, seed: int) -> None:
+    """Exact votes on neighbours that differ in one person with 0 to 12 rows, of whom up to 5 count; the others keep their words."""
+    generator = np.random.default_rng(seed + 300)
+    unit = Unit(relation, 5, "person")
+    plan = PanelPlan(LAYOUT, 6, 5, 3, 0.05, 50, Laplace(1000.0), whole=True)
+    changed = 0
+    for trial in range(20):
+        others = np.sort(generator.integers(1, 9, 30))
+        codes = random_codes(generator, 30)
+        row_words = generator.integers(0, 1 << 62, 30 + 12).astype(np.uint64)
+        mine = generator.integers(0, 1 << 62, dtype=np.uint64)
+        people = generator.integers(0, 1 << 62, 9).astype(np.uint64)
+        votes = []
+        for number in (
+            int(generator.integers(1, 13)),
+            0 if relation == "add-remove" else int(generator.integers(1, 13)),
+        ):
+            who = np.concatenate([others, np.zeros(number, np.int64)])
+            rows = np.concatenate([codes, random_codes(generator, number)])
+            present = np.unique(who)
+            dealt = np.where(present == 0, mine, people[present])
+            table = LocalTable(SCHEMA, dict(zip(SCHEMA.names, rows.T, strict=True)), persons={"person": who})
+            book = Ledger.in_memory(budget=PureDP(1.0), unit=unit, table="t")
+            source = _Given(row_words[: len(rows)], dealt, seed=trial)
+            panel = open_panel(
+                Curator(table, unit=unit, ledger=book, randomness=source),
+                plan,
+                generator=np.random.default_rng(1),
+                purpose="ask",
+            )
+            public = np.random.default_rng(2)
+            for _ in range(5):
+                panel.teach(random_codes(public, 18), public.integers(0, 3, 18))
+            asked = random_codes(public, 40)
+            with np.errstate(all="ignore"):
+                votes.append(panel._votes(asked, public.integers(0, 3, 40)))
+        differing = (votes[0] != votes[1]).any(axis=1).sum()
+        assert differing <= 1
+        assert np.abs(votes[0].sum(axis=0) - votes[1].sum(axis=0)).max() <= 1
         changed += int(differing)
     assert changed > 0  # the teachers do learn from their rows
 

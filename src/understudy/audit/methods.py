@@ -9,11 +9,21 @@ from typing import Any
 import numpy as np
 
 from understudy.audit.hunt import Audit, Effort, Subject, hunt
-from understudy.audit.observers import NARROW, WIDE, Observation, Pair, failure, observe, pairs_for
+from understudy.audit.observers import (
+    NARROW,
+    WIDE,
+    Observation,
+    Pair,
+    entity_pair,
+    failure,
+    observe,
+    pairs_for,
+)
 from understudy.audit.trials import claim_of
 from understudy.curator import Curator
 from understudy.errors import UnderstudyError
 from understudy.mechanisms import Synthesizer, create
+from understudy.mechanisms.events.workload import CONDITIONAL
 from understudy.privacy import GDP, ApproxDP, Budget, Ledger, PureDP
 
 __all__ = ["SHARP", "audit_method", "audit_synthesizer", "subjects_of"]
@@ -89,13 +99,15 @@ def _budgets(synthesizer: Synthesizer) -> list[Budget]:
 
 
 def subjects_of(synthesizer: Synthesizer, budget: Budget) -> list[Subject]:
-    """Return a mechanism on the worst pairs: of rows and of persons, added and replaced."""
+    """Return a mechanism on the worst pairs: of rows, of persons and, where it can fit two levels, of entities with their events; added and replaced."""
     found: list[Pair] = []
     for relation in ("add-remove", "replace-one"):
         for texts, rows, places in ((NARROW, 1, (0,)), (WIDE, 1, (1, 2)), (NARROW, PERSON_ROWS, (0,))):
             if isinstance(budget, GDP) and (texts is WIDE or (rows > 1 and relation == "replace-one")):
                 continue  # the same looks with other noise; the pure claim covers them
             found += _first_taken(synthesizer, budget, texts, relation, rows, places)
+        if synthesizer.name in CONDITIONAL and not (isinstance(budget, GDP) and relation == "replace-one"):
+            found.append(entity_pair(relation, max_rows=PERSON_ROWS))
     return [_subject(synthesizer, pair, budget) for pair in found]
 
 

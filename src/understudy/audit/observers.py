@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
 
 from understudy.data import LocalTable
+from understudy.data.events import EventsTable
 from understudy.marginals import Measurement, Statistic
 from understudy.mechanisms import Model
 from understudy.privacy import Ledger, Unit
 from understudy.schema import Schema
+from understudy.schema.entities import Entity
 
 # ----------------------------------------------------------------------------------------
 # Neighbouring tables on which a broken mechanism shows most.
@@ -108,6 +110,52 @@ def _people(schema: Schema, relation: str, low: list[int], high: list[int], max_
         unit = Unit.replace_person("person", max_rows=max_rows)
         second = _table(schema, others + [low] * max_rows, ids + me)
     return Pair(f"a person with {max_rows} rows", unit, _table(schema, others + mine, ids + me), second)
+
+
+class EntityPair(Pair):
+    """Two tables of events; what the attackers know of them are their event records, as the unit allows them.
+
+    Events of an entity are alike, so that it does not matter which of them the records are.
+    """
+
+    def counts(self, clique: tuple[str, ...]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Return the exact marginals of the event records of both tables."""
+        if clique not in self._seen:
+            first, second = (
+                table.truncated(
+                    str(self.unit.id_column),
+                    self.unit.max_rows,
+                    lambda rows: np.arange(rows, dtype=np.uint64),
+                ).count(clique)
+                for table in (self.first, self.second)
+            )
+            self._seen[clique] = (first, second)
+        return self._seen[clique]
+
+
+_EVENTS = 10
+"""Of the entity that is attacked."""
+
+
+def entity_pair(relation: str, *, max_rows: int) -> EntityPair:
+    """Return tables of events that differ in a whole entity: ten events, beside three others with one each, and none, or one event in their place.
+
+    Examples
+    --------
+    >>> pair = entity_pair("add-remove", max_rows=2)
+    >>> pair.name, [int(counts.sum()) for counts in pair.counts(())]
+    ('an entity with 10 events', [8, 6])
+    """
+    entity = Entity("person", max_events=_EVENTS, link=())
+    schema = replace(Schema.parse(NARROW[0]), entity=entity)
+    unit = Unit(relation, max_rows, "person")  # type: ignore[arg-type]
+    others, ids = [[0]] * _OTHERS, [1 + index for index in range(_OTHERS)]
+    instead: list[list[int]] = [] if relation == "add-remove" else [[0]]
+    first, second = (
+        EventsTable(_table(schema, others + rows, ids + [0] * len(rows)))
+        for rows in ([[1]] * _EVENTS, instead)
+    )
+    return EntityPair(f"an entity with {_EVENTS} events", unit, first, second)
 
 
 def _table(schema: Schema, rows: list[list[int]], persons: list[int] | None = None) -> LocalTable:
@@ -277,8 +325,11 @@ def log_ratio(measurements: Iterable[Measurement], pair: Pair) -> float:
 def _rows(model: Model, pair: Pair, seed: int) -> tuple[Floats, float]:
     """Return counts of drawn rows, and how many of them are the outlier; the model says how many rows there are."""
     domain = model.schema.domain
-    codes = model.sample_codes(_ROWS, seed=seed)
-    table = np.stack([codes[name].astype(np.int64) for name in domain.names], axis=1)
+    if model.events is None:
+        codes = model.sample_codes(_ROWS, seed=seed)
+        table = np.stack([codes[name].astype(np.int64) for name in domain.names], axis=1)
+    else:  # event records as the model has them, before rules sort them
+        table = model.distribution.sample_codes(_ROWS, np.random.default_rng(seed)).astype(np.int64)
     corner = float((table == np.array([size - 1 for size in domain.sizes])).all(axis=1).sum())
     counts = [
         np.bincount(table[:, index], minlength=size)[:32] / _ROWS for index, size in enumerate(domain.sizes)

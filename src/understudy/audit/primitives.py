@@ -129,7 +129,7 @@ def draw_votes(which: int, runs: int, *, tables: Sequence[Sequence[int]], unit: 
     found: list[Draws] = []
     for start in range(0, runs, _QUESTIONS):
         many = min(_QUESTIONS, runs - start)
-        plan = PanelPlan(_LAYOUT, _TEACHERS, 4, 4, 0.1, many, noise)
+        plan = PanelPlan(_LAYOUT, _TEACHERS, 4, 4, 0.1, many, noise, whole=unit.id_column is not None)
         panel = open_panel(
             _curator(tables[which], unit, large), plan, generator=np.random.default_rng(0), purpose="audit"
         )
@@ -352,7 +352,7 @@ def _gradients(pair: str, tables: Tables, unit: Unit, budget: Budget, rate: floa
 
 
 def _votes(pair: str, tables: Tables, unit: Unit, budget: Budget) -> Primitive:
-    k = unit.max_rows
+    k = 1  # a person is dealt as a whole to one teacher
     noise = Laplace(k / EPSILON) if isinstance(budget, PureDP) else Gaussian(k / MU)
     draw = partial(draw_votes, tables=tables, unit=unit, noise=noise)
     return Primitive("noisy votes of teachers", pair, unit, budget, draw)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import tempfile
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -26,20 +26,21 @@ import pandas as pd
 
 from understudy.audit.exact import exact_epsilon
 from understudy.audit.hunt import Audit, Effort, Subject, hunt
-from understudy.audit.observers import Observation, Pair, failure, log_ratio, lowest_bit
+from understudy.audit.observers import EntityPair, Observation, Pair, failure, log_ratio, lowest_bit
 from understudy.audit.trials import Tally, claim_of
 from understudy.curator import Curator
-from understudy.data import LocalTable, read_table
+from understudy.data import LocalTable, Table, read_table
 from understudy.engine import DenseTable, project_to_simplex
 from understudy.errors import UnderstudyError, WorkloadError
 from understudy.mechanisms import Model, no_progress
 from understudy.privacy import Ledger
 from understudy.privacy.rows import PublicRows
-from understudy.release import RecordTypes, SlackTest
+from understudy.release import Criterion, RecordTypes, SlackTest
 from understudy.release.result import Configuration, ReleaseFailure, ReleaseResult
 from understudy.release.run.candidate import draw_candidate, fit_model
 from understudy.release.run.planning import usable_configurations
 from understudy.release.run.run import run_release
+from understudy.release.run.transform import read_source
 from understudy.release.spec.spec import Spec
 
 __all__ = ["ReleaseLaw", "audit_release_law", "release_law"]
@@ -212,6 +213,8 @@ def _candidate(spec: Spec, configuration: Configuration, model: Model, rows: int
 # likely a pass was on the whole, and that nothing was published, it learns from other runs.
 
 Types = tuple[RecordTypes, RecordTypes]
+Made = pd.DataFrame | Mapping[str, pd.DataFrame]
+"""A made-up table, or linked tables by name."""
 
 
 class Neighbours:
@@ -225,7 +228,7 @@ class Neighbours:
     Neighbours('audit loop')
     """
 
-    def __init__(self, spec: Spec, first: pd.DataFrame, second: pd.DataFrame) -> None:
+    def __init__(self, spec: Spec, first: Made, second: Made) -> None:
         self._spec = spec
         self._frames = (first, second)
         self._seen: dict[tuple[str, ...], tuple[Pair, Types]] = {}
@@ -238,32 +241,45 @@ class Neighbours:
         pair, types = self._tables(outcome.configuration)
         model = outcome.model
         total = 0.0 if model is None else log_ratio(model.measurements, pair)
-        candidate = RecordTypes.from_table(read_table(outcome.synthetic, outcome.schema))
+        candidate = self._candidate(outcome)
         return total + self._passing(outcome, types, candidate) + self._errors(outcome, types, candidate)
 
     def _tables(self, configuration: Configuration) -> tuple[Pair, Types]:
         key = tuple(configuration.transformations.values())
         if key not in self._seen:
             spec = self._spec
-            one, two = (
-                read_table(
-                    frame,
-                    spec.schema_for(configuration),
-                    id_column=spec.unit.id_column,
-                    prepare=spec.preparation,
-                )
-                for frame in self._frames
-            )
+            one, two = (read_source(spec, configuration, frame) for frame in self._frames)
             assert isinstance(one, LocalTable)
             assert isinstance(two, LocalTable)
-            types = (RecordTypes.from_table(one), RecordTypes.from_table(two))
-            self._seen[key] = (Pair("made up", spec.unit, one, two), types)
+            types = (self._types(one), self._types(two))
+            made = EntityPair if spec.two_levels else Pair
+            self._seen[key] = (made("made up", spec.unit, one, two), types)
         return self._seen[key]
+
+    def _types(self, table: Table) -> RecordTypes:
+        """Return what criteria compare: the rows, or the event records of entities."""
+        unit = self._spec.unit
+        if self._spec.two_levels and unit.id_column is not None:
+            words = np.arange(table.exact_row_count(), dtype=np.uint64)
+            table = table.truncated(unit.id_column, unit.max_rows, words)
+        return RecordTypes.from_table(table)
+
+    def _candidate(self, outcome: ReleaseResult) -> RecordTypes:
+        """Return what was published as criteria see it; of an entity with more events than count, perhaps others of them than those that were judged."""
+        if not self._spec.two_levels:
+            return RecordTypes.from_table(read_table(outcome.synthetic, outcome.schema))
+        return self._types(
+            read_source(self._spec, outcome.configuration, outcome.tables or outcome.synthetic)
+        )
+
+    def _criteria(self, outcome: ReleaseResult) -> tuple[Criterion, ...]:
+        counted = self._spec.schema_for(outcome.configuration) if self._spec.two_levels else outcome.schema
+        return self._spec.criteria_for(counted)
 
     def _passing(self, outcome: ReleaseResult, types: Types, candidate: RecordTypes) -> float:
         """Weigh that the candidate passed the slack test."""
         acceptance = outcome.acceptance
-        criteria = tuple(c for c in self._spec.criteria_for(outcome.schema) if c.reads_real)
+        criteria = tuple(c for c in self._criteria(outcome) if c.reads_real)
         if acceptance is None or acceptance.slack_threshold is None or not criteria:
             return 0.0
         test = SlackTest(criteria)
@@ -281,7 +297,7 @@ class Neighbours:
     def _errors(self, outcome: ReleaseResult, types: Types, candidate: RecordTypes) -> float:
         """Weigh published errors with Laplace noise around the exact ones."""
         total = 0.0
-        for criterion, result in zip(self._spec.criteria_for(outcome.schema), outcome.criteria, strict=True):
+        for criterion, result in zip(self._criteria(outcome), outcome.criteria, strict=True):
             if result.mechanism != "laplace" or result.value is None or result.noise_deviation is None:
                 continue
             one, two = (abs(result.value - criterion.released_value(real, candidate)) for real in types)
@@ -381,10 +397,10 @@ def _describe_pair(spec: Spec, rows: int) -> str:
     return f"an outlier or none, {rows} rows" if crowd else "one record or none"
 
 
-def neighbour_frames(
-    spec: Spec, *, rows: int, generator: np.random.Generator
-) -> tuple[pd.DataFrame, pd.DataFrame]:
+def neighbour_frames(spec: Spec, *, rows: int, generator: np.random.Generator) -> tuple[Made, Made]:
     """Return two raw tables that differ in one unit: a crowd of equal records, and one unlike it in every column it can be.
+
+    Of linked tables the unit is an entity with all its rows in both tables.
 
     Examples
     --------
@@ -417,12 +433,23 @@ def neighbour_frames(
         ids = [*range(1, rows - most + 1), *([0] * most)]
         first[unit.id_column] = ids
         second[unit.id_column] = ids[: len(second)]
-    return first, second
+    return _linked(spec, first), _linked(spec, second)
 
 
-def _player(
-    spec: Spec, first: pd.DataFrame, second: pd.DataFrame
-) -> Callable[[bool, int, Collection[str]], Observation]:
+def _linked(spec: Spec, frame: pd.DataFrame) -> Made:
+    """Return a made-up table as the linked tables that a specification wants, if it does."""
+    entity = spec.schema.entity
+    if not spec.two_levels or entity is None or entity.tables is None:
+        return frame
+    key = entity.reference or entity.id
+    if entity.min_events:
+        return {entity.tables[1]: frame.rename(columns={entity.id: key})}
+    entities = frame.drop_duplicates(entity.id)[[entity.id, *entity.fixed]]
+    events = frame.drop(columns=list(entity.fixed)).rename(columns={entity.id: key})
+    return {entity.tables[0]: entities.reset_index(drop=True), entity.tables[1]: events}
+
+
+def _player(spec: Spec, first: Made, second: Made) -> Callable[[bool, int, Collection[str]], Observation]:
     known = Neighbours(spec, first, second)
     # made-up tables need nobody's approval, and a refusal would hide what is to be seen
     if {"approvals", "agreement"} & set(spec.plain):

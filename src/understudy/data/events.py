@@ -2,7 +2,7 @@
 
 **What is counted.** Let an entity have ``n`` rows, in order, and let the unit allow ``k`` rows. Each of its rows becomes ``floor(k/n)`` equal records, and
 ``k mod n`` of its rows, chosen at random, one more; with ``n > k`` that is ``k`` of its rows at random. So an entity gives **exactly k records**, and each of its rows ``k/n`` of
-them in expectation. A record holds the row, what is fixed about the entity, its number of rows (in public bins, up to a public cap) and the row before.
+them in expectation. A record holds the row, what is fixed about the entity, its number of rows (in public bins, up to a public cap), the row before and, where the schema asks for it, the days since then (in public bins).
 
 **Entities without rows.** Where a table of entities says who they are (:mod:`understudy.data.linked`), an entity may have no rows. It gives ``k`` equal records too: what is fixed
 about it, the number 0, and in the columns of events the code for none. So every entity gives exactly ``k`` records, whatever the number of its rows.
@@ -23,19 +23,28 @@ noise ``k sigma`` as well, and ``n/k`` is their multiplier: ``n sigma``, for eve
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from understudy.data.counting.counting import code_dtype
+from understudy.data.identity import file_stamps
 from understudy.data.local import LocalTable
 from understudy.data.persons import Persons, check_max_rows, draw_words, marks_of_persons, mixed
-from understudy.data.table import Words, read_without
+from understudy.data.table import Table, Words, read_without
 from understudy.errors import DataError
-from understudy.schema.entities import EventColumns, event_schema
+from understudy.schema import Schema
+from understudy.schema.entities import (
+    GAP_STARTS,
+    Entity,
+    EventColumns,
+    event_schema,
+    finest,
+    with_entity,
+)
 
 if TYPE_CHECKING:
     from understudy.schema import Codes
@@ -203,9 +212,15 @@ class EventsTable(LocalTable):
             columns[called] = np.where(later, self._columns[name][previous], size - 1).astype(
                 code_dtype(size)
             )
+        if parts.gap is not None:
+            assert self._order is not None
+            days = (self._order[here] - self._order[previous]).astype(np.int64)
+            size = domain.size(parts.gap)
+            bins = np.searchsorted(GAP_STARTS, np.maximum(days, 0), side="right") - 1
+            columns[parts.gap] = np.where(later, bins, size - 1).astype(code_dtype(size))
         if self._without is not None:
             last = {
-                name: domain.size(name) - 1 for name in (*parts.events, parts.place, *parts.before.values())
+                name: domain.size(name) - 1 for name in (*parts.drawn, parts.place, *parts.before.values())
             }
             for name, size in zip(domain.names, domain.sizes, strict=True):
                 if name in parts.fixed:
@@ -216,6 +231,38 @@ class EventsTable(LocalTable):
         return LocalTable._adopting(
             schema, {name: columns[name] for name in schema.names}, {}, filtered=self._filtered
         )
+
+
+def read_events(
+    read: Callable[..., Table], schema: Schema, entity: Entity, *, source: Any = None
+) -> EventsTable:
+    """Read a table whose rows belong to entities, and put them in order. Private.
+
+    Parameters
+    ----------
+    read
+        Reads the table by a schema, and with ``id_column`` if it is told one.
+    source
+        What it reads: files that change between the reading of rows and that of their order are refused, because an entity would get the order of others.
+    """
+    complete = with_entity(schema, entity)
+    given = source if isinstance(source, list | tuple) else [source]
+    before = file_stamps(given)
+    rows = read(complete, id_column=entity.id)
+    if not isinstance(rows, LocalTable):
+        raise DataError(
+            "The table is too large for the memory that a fit of people with several rows may take. Leave columns out, or fit the rows without their number and "
+            "order (--flat, flat=True)."
+        )
+    assert complete.entity is not None
+    name = complete.entity.order
+    if name is None:
+        return EventsTable(rows)
+    column = Schema([finest(complete.column(name))])
+    pieces = [chunk[name] for chunk in read(column, id_column=None).chunks()]
+    if file_stamps(given) != before:
+        raise DataError("The table changed while it was read. Run it again when nobody writes to it.")
+    return EventsTable(rows, order=np.concatenate([np.zeros(0, np.int64), *pieces]))
 
 
 def in_order(

@@ -10,6 +10,11 @@ Adding or removing an entity with its rows in both tables changes the records of
 one takes at most ``k`` away and adds at most ``k``. These are the bounds of `understudy.privacy.Unit`. Where orphans are left out, an entity may give no records, so the number of records
 is not fixed by the relation even if entities are replaced: the table says so (``filtered``).
 
+**Several tables of events** (`read_register`) are counted one after another, each with the table of entities: what an entity adds to the event records of one of them depends on its rows in the
+table of entities, in that table of events, and on the *numbers* of its rows in the tables before, which are fixed columns of the entity. All of these are its own rows. So adding, removing or replacing an
+entity with all its rows in all tables changes the records of each table by ``k`` that come, go, or both, and those of no other entity: the bounds of `understudy.privacy.Unit` hold for each table, and what is
+asked of the several tables composes on the ledger as several questions about one table do.
+
 By default tables with orphans are refused before anything is spent, as are two rows of the table of entities with one key. The refusals say that there are such rows, never how many or which.
 """
 
@@ -30,17 +35,18 @@ from understudy.data.files.csv import CsvStream
 from understudy.data.files.dataset import DatasetStream
 from understudy.data.files.stream import attempt, is_csv, name_problems
 from understudy.data.files.survey import is_survey, read_survey
-from understudy.data.holdout import id_text
+from understudy.data.holdout import HoldOut, id_text
 from understudy.data.identity import file_stamps
 from understudy.data.local import LocalTable
 from understudy.data.output import ENDINGS
 from understudy.data.persons import missing_ids
-from understudy.data.sources import in_memory, read_frame, refuse_reading_options
-from understudy.data.sql.source import is_database
+from understudy.data.sources import fetch_tables, in_memory, read_frame, refuse_reading_options
+from understudy.data.sql.source import Database, is_database
 from understudy.data.table import Table
 from understudy.errors import DataError
 from understudy.schema import Schema
 from understudy.schema.entities import finest
+from understudy.schema.linked import LinkedFile
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -58,8 +64,8 @@ class LinkedTables:
     Parameters
     ----------
     tables
-        The tables by their names in the schema: frames, or CSV, Parquet, Stata, SPSS or SAS files. The table of entities is left out where entities are only known by the
-        ids of their events.
+        The tables by their names in the schema: frames, CSV, Parquet, Stata, SPSS or SAS files, or tables of databases (`Database`), which are read into memory. The table of
+        entities is left out where entities are only known by the ids of their events.
     name
         What the two are called together in their ledger.
     file
@@ -69,6 +75,36 @@ class LinkedTables:
     tables: Mapping[str, Any] = field(repr=False)
     name: str = "tables"
     file: Path | None = None
+
+    @classmethod
+    def of_file(cls, file: LinkedFile, path: Path) -> LinkedTables:
+        """Return the tables that a schema file names."""
+        tables = {
+            name: Database(**place) if isinstance(place, dict) else place
+            for name, place in file.located(path.parent).items()
+        }
+        return cls(tables=tables, name=path.stem, file=path)
+
+    def fetched(self, schema: Schema) -> LinkedTables:
+        """Return the same with the tables of databases read into memory, those of one database through one snapshot. Private.
+
+        Other parts of the tables than the schema names are not read.
+        """
+        stored = {name: table for name, table in self.tables.items() if isinstance(table, Database)}
+        if not stored:
+            return self
+        self.check(schema)
+        entity = schema.entity
+        assert entity is not None
+        assert entity.tables is not None
+        columns = {
+            entity.tables[0]: (entity.id, *entity.fixed),
+            entity.tables[1]: (
+                entity.reference or entity.id,
+                *(name for name in schema.names if entity.min_events or name not in entity.fixed),
+            ),
+        }
+        return replace(self, tables={**self.tables, **fetch_tables(stored, columns)})
 
     def files(self) -> dict[str, Path]:
         """Return the files that are read, by what they are."""
@@ -94,9 +130,9 @@ class LinkedTables:
                 f"The schema has no table {name!r} that could be read; it has {', '.join(sorted(wanted))}."
             )
         for name, source in self.tables.items():
-            if is_database(source):
+            if is_database(source) and not isinstance(source, Database):
                 raise DataError(
-                    f"The table {name!r} is in a database; linked tables are read from files and frames. Export it to Parquet."
+                    f"A database holds many tables, and the source of {name!r} names none of them. Write url and table under source in the schema, or pass Database(url=..., table=...)."
                 )
             if type(source).__name__ == "LazyFrame":
                 raise DataError(
@@ -111,6 +147,7 @@ def read_linked(
     *,
     separator: str | None = None,
     encoding: str | None = None,
+    hold_out: HoldOut | None = None,
 ) -> EventsTable:
     """Read linked tables and put every event to its entity. Private.
 
@@ -124,6 +161,8 @@ def read_linked(
         Of both tables as one, with what belongs to which (`understudy.schema.linked`).
     separator, encoding
         Of CSV files.
+    hold_out
+        Read one part of the entities, with all their rows in both tables, chosen by their keys alone (`HoldOut`). The number of records is then private under every unit.
 
     Raises
     ------
@@ -131,6 +170,7 @@ def read_linked(
         If the tables cannot be read, a key is missing, an entity has two rows, or an event has no entity and that is not allowed. It says nothing of which or how many.
     """
     source.check(schema)
+    source = source.fetched(schema)
     entity = schema.entity
     assert entity is not None
     assert entity.tables is not None
@@ -142,9 +182,15 @@ def read_linked(
     if entity.min_events:  # what is fixed is in the rows of the events
         rows = _in_memory(read(events, replace(schema, entity=None, derived=())))
         keys = read_keys(events, named, **written)
-        owner = np.unique(keys, return_inverse=True)[1].astype(np.int64).reshape(len(keys))
-        columns, without, left_out = dict(rows._columns), None, False
-        known = np.ones(len(keys), bool)
+        known = np.ones(len(keys), bool) if hold_out is None else _part(hold_out, keys)
+        if any(len(codes) != len(known) for codes in rows._columns.values()):
+            raise _changed()
+        owner = np.unique(keys[known], return_inverse=True)[1].astype(np.int64).reshape(-1)
+        columns, without, left_out = (
+            {name: codes[known] for name, codes in rows._columns.items()},
+            None,
+            False,
+        )
     else:
         rows = _in_memory(read(events, _only(schema, moving)))
         keys = read_keys(events, named, **written)
@@ -162,9 +208,10 @@ def read_linked(
                 f"The table {entity.tables[1]!r} has rows whose {named!r} is no {entity.id!r} of {entity.tables[0]!r}. Add these entities, remove these rows, or say "
                 "that such rows do not count (orphans: drop). Nothing was spent."
             )
+        alone = np.ones(len(own), bool) if hold_out is None else _part(hold_out, own)
+        known &= alone[where]  # an event without an entity was left out already
         there, owner = np.unique(where[known], return_inverse=True)
         owner = owner.astype(np.int64).reshape(-1)
-        alone = np.ones(len(own), bool)
         alone[there] = False
         without = WithoutEvents(int(alone.sum()), {name: codes[alone] for name, codes in fixed.items()})
         columns = {name: codes[where[known]] for name, codes in fixed.items()}
@@ -189,9 +236,104 @@ def read_linked(
         schema,
         {name: columns[name].astype(code_dtype(schema.domain.size(name))) for name in schema.names},
         {entity.id: owner},
-        filtered=left_out,
+        filtered=left_out or hold_out is not None,
     )
     return EventsTable(made, order=order, without=without)
+
+
+def read_register(
+    read: Callable[..., Table],
+    source: LinkedTables,
+    schemas: Sequence[Schema],
+    numbers: Sequence[Mapping[str, str]],
+    *,
+    separator: str | None = None,
+    encoding: str | None = None,
+) -> dict[str, EventsTable]:
+    """Read a table of entities with several tables of their events, and put every event to its entity; by the names of the tables of events. Private.
+
+    Parameters
+    ----------
+    read, separator, encoding
+        As for `read_linked`.
+    source
+        All of the tables.
+    schemas
+        Of the entities with each table of events, as one (`understudy.schema.linked.Register`).
+    numbers
+        For each of these, which fixed column holds the number of events in which of the tables before.
+
+    Raises
+    ------
+    DataError
+        As for `read_linked`; the module says what an entity adds.
+    """
+    import pandas as pd
+
+    written = {"separator": separator, "encoding": encoding}
+    entities, key = _pair(schemas[0])[0], str(getattr(schemas[0].entity, "id", ""))
+    wanted = {entities, *(_pair(schema)[1] for schema in schemas)}
+    for name in sorted(wanted ^ set(source.tables)):
+        raise DataError(
+            f"The table {name!r} has no source. Name it in the schema (source), or give it from Python by its name."
+            if name in wanted
+            else f"The schema has no table {name!r}; it has {', '.join(sorted(wanted))}."
+        )
+    source = _all_fetched(source, schemas, numbers)
+    before = file_stamps(source.tables.values())
+    own = pd.Index(read_keys(source.tables[entities], key, **written))
+    known = _frame(source.tables[entities], **written)
+    if len(known) != len(own):
+        raise _changed()
+    found: dict[str, EventsTable] = {}
+    for schema, beside in zip(schemas, numbers, strict=True):
+        events = _pair(schema)[1]
+        rows = known.assign(
+            **{beside[table]: _numbers(source, schemas, table, own, written) for table in beside}
+        )
+        pair = LinkedTables(tables={entities: rows, events: source.tables[events]}, name=source.name)
+        found[events] = read_linked(read, pair, schema, separator=separator, encoding=encoding)
+    if file_stamps(source.tables.values()) != before:
+        raise _changed()
+    return found
+
+
+def _pair(schema: Schema) -> tuple[str, str]:
+    assert schema.entity is not None
+    assert schema.entity.tables is not None
+    return schema.entity.tables
+
+
+def _numbers(
+    source: LinkedTables, schemas: Sequence[Schema], table: str, own: pd.Index, written: Mapping[str, Any]
+) -> npt.NDArray[np.int64]:
+    """Return how many events each entity has in a table; more than the schema tells apart count as the most that it does."""
+    import pandas as pd
+
+    entity = next(schema.entity for schema in schemas if _pair(schema)[1] == table)
+    assert entity is not None
+    if not own.is_unique:
+        raise _repeated(_pair(schemas[0])[0], entity.id)
+    keys = pd.Index(read_keys(source.tables[table], entity.reference or entity.id, **written))
+    where = own.get_indexer(keys)
+    return np.minimum(np.bincount(where[where >= 0], minlength=len(own)), entity.max_events)
+
+
+def _all_fetched(
+    source: LinkedTables, schemas: Sequence[Schema], numbers: Sequence[Mapping[str, str]]
+) -> LinkedTables:
+    """Return the same with all tables of databases in memory, through as few snapshots as there are databases."""
+    stored = {name: table for name, table in source.tables.items() if isinstance(table, Database)}
+    columns: dict[str, tuple[str, ...]] = {}
+    for schema, beside in zip(schemas, numbers, strict=True):
+        entity = schema.entity
+        assert entity is not None
+        entities, events = _pair(schema)
+        fixed = tuple(name for name in entity.fixed if name not in beside.values())
+        columns[entities] = (entity.id, *fixed)
+        moving = (name for name in schema.names if name not in entity.fixed)
+        columns[events] = (entity.reference or entity.id, *moving)
+    return replace(source, tables={**source.tables, **fetch_tables(stored, columns)}) if stored else source
 
 
 def astray(source: LinkedTables, schema: Schema, **written: Any) -> float:
@@ -207,7 +349,15 @@ def astray(source: LinkedTables, schema: Schema, **written: Any) -> float:
     return float(1.0 - np.isin(keys, own).mean()) if len(keys) else 0.0
 
 
-def joined_values(source: LinkedTables, schema: Schema, **written: Any) -> pd.DataFrame:
+def _part(hold_out: HoldOut, keys: Texts) -> npt.NDArray[np.bool_]:
+    """Say for each key whether its entity belongs to a part."""
+    distinct, places = np.unique(keys, return_inverse=True)
+    return hold_out.chosen_persons(distinct.tolist())[places.reshape(-1)]
+
+
+def joined_values(
+    source: LinkedTables, schema: Schema, *, hold_out: HoldOut | None = None, **written: Any
+) -> pd.DataFrame:
     """Return the events with the columns of their entity beside them, as values, in the order of the table of events. Private where the tables are."""
     import pandas as pd
 
@@ -216,9 +366,13 @@ def joined_values(source: LinkedTables, schema: Schema, **written: Any) -> pd.Da
     assert entity.tables is not None
     entities, events = (source.tables.get(name) for name in entity.tables)
     frame = _frame(events, **written)
+    if hold_out is not None:
+        mine = _part(hold_out, read_keys(events, entity.reference or entity.id, **written))
+        frame = frame[mine].reset_index(drop=True)
     if entity.min_events:
         return frame
     keys = pd.Index(read_keys(events, entity.reference or entity.id, **written))
+    keys = keys if hold_out is None else keys[mine]
     own = pd.Index(read_keys(entities, entity.id, **written))
     where = own.get_indexer(keys)
     beside = _frame(entities, **written)[list(entity.fixed)].take(where[where >= 0])
@@ -286,15 +440,19 @@ def _changed() -> DataError:
     return DataError("The tables changed while they were read. Run it again when nobody writes to them.")
 
 
+def _repeated(table: str, key: str) -> DataError:
+    return DataError(
+        f"The table {table!r} has more than one row with the same {key!r}; an entity has one. Nothing was spent."
+    )
+
+
 def _places(own: Texts, keys: Texts, tables: tuple[str, str], key: str) -> npt.NDArray[np.int64]:
     """Return for each event the row of its entity, or -1."""
     import pandas as pd
 
     index = pd.Index(own)
     if not index.is_unique:
-        raise DataError(
-            f"The table {tables[0]!r} has more than one row with the same {key!r}; an entity has one. Nothing was spent."
-        )
+        raise _repeated(tables[0], key)
     return np.asarray(index.get_indexer(pd.Index(keys)), np.int64)
 
 

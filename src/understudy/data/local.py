@@ -117,6 +117,9 @@ class LocalTable(Encoded):
             columns[name] = which.astype(code_dtype(schema.domain.size(name)))[self._columns[name]]
         return LocalTable._adopting(schema, columns, self._persons, filtered=self._filtered)
 
+    whose: Persons | None = None
+    """Of a table that was cut by person: a number per row that is the same for rows of one person. Private."""
+
     def people_by_rows(self, id_column: str, most: int) -> Counts:
         """Return how many people have one row, two rows, and so on; those with ``most`` rows or more come last. Private."""
         if id_column not in self._persons:
@@ -126,18 +129,20 @@ class LocalTable(Encoded):
     def truncated(self, id_column: str, max_rows: int, words: Words) -> LocalTable:
         """Return the table with at most ``max_rows`` rows per person, chosen at random.
 
-        See `Table.truncated` for the argument. The result no longer knows who is who.
+        See `Table.truncated` for the argument. The result cannot be cut again; `whose` still tells which rows are of one person.
         """
         check_max_rows(max_rows)
         if id_column not in self._persons:
             raise read_without(id_column)
         kept = kept_rows(self._persons[id_column], draw_words(words, self._rows), int(max_rows))
-        return LocalTable._adopting(
+        table = LocalTable._adopting(
             self._schema,
             {name: codes[kept] for name, codes in self._columns.items()},
             {},
             filtered=self._filtered,
         )
+        table.whose = self._persons[id_column][kept]
+        return table
 
 
 def _checked_columns(schema: Schema, columns: Mapping[str, npt.ArrayLike]) -> tuple[dict[str, Codes], int]:

@@ -9,7 +9,7 @@ import os
 import secrets
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import combinations
@@ -126,7 +126,7 @@ def _is_database_file(out: str) -> bool:
 
 @dataclass(frozen=True)
 class Relation:
-    """How one of two tables points to the other: each value of a column of the one is a key of the other."""
+    """How one table points to another: each value of a column of the one is a key of the other."""
 
     table: str
     column: str
@@ -140,7 +140,7 @@ def write_tables(
     *,
     schema: Schema | None = None,
     endings: Mapping[str, str] | None = None,
-    relation: Relation | None = None,
+    relations: Sequence[Relation] = (),
     describe: Callable[[Mapping[str, str]], str] | None = None,
 ) -> tuple[Path, ...]:
     """Write several tables to a folder, a file each, or to a DuckDB file; it takes its name when all of them are complete and on disk.
@@ -155,8 +155,8 @@ def write_tables(
         Of all columns; see `write_frame`.
     endings
         The format of each table otherwise: ``.csv`` where nothing is said.
-    relation
-        How they belong together: a database then keeps it (a primary key, and a foreign key).
+    relations
+        How they belong together: a database then keeps it (primary and foreign keys).
     describe
         Returns the ``datapackage.json`` of a folder, from the names of the files by table.
 
@@ -179,7 +179,7 @@ def write_tables(
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
     try:
         if _is_database_file(out):
-            _write_database(tables, temporary, relation)
+            _write_database(tables, temporary, relations)
             written: tuple[Path, ...] = (target,)
         else:
             temporary.mkdir()
@@ -203,7 +203,7 @@ def write_tables(
     return written
 
 
-def _write_database(tables: Mapping[str, pd.DataFrame], path: Path, relation: Relation | None) -> None:
+def _write_database(tables: Mapping[str, pd.DataFrame], path: Path, relations: Sequence[Relation]) -> None:
     """Write tables to a new DuckDB file, with their keys."""
     import duckdb
 
@@ -214,12 +214,14 @@ def _write_database(tables: Mapping[str, pd.DataFrame], path: Path, relation: Re
                 database.register("rows_to_write", stored)
                 kinds = database.execute("DESCRIBE SELECT * FROM rows_to_write").fetchall()
                 parts = [f"{_quoted(kind[0])} {kind[1]}" for kind in kinds]
-                if relation is not None and name == relation.to and relation.to in tables:
-                    parts.append(f"PRIMARY KEY ({_quoted(relation.key)})")
-                if relation is not None and name == relation.table and relation.to in tables:
-                    parts.append(
-                        f"FOREIGN KEY ({_quoted(relation.column)}) REFERENCES {_quoted(relation.to)} ({_quoted(relation.key)})"
-                    )
+                kept = [item for item in relations if item.to in tables]
+                keys = dict.fromkeys(item.key for item in kept if name == item.to)
+                parts += [f"PRIMARY KEY ({_quoted(key)})" for key in keys]
+                parts += [
+                    f"FOREIGN KEY ({_quoted(item.column)}) REFERENCES {_quoted(item.to)} ({_quoted(item.key)})"
+                    for item in kept
+                    if name == item.table
+                ]
                 database.execute(f"CREATE TABLE {_quoted(name)} ({', '.join(parts)})")
                 database.execute(f"INSERT INTO {_quoted(name)} SELECT * FROM rows_to_write")
                 database.unregister("rows_to_write")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from os import PathLike, fspath
@@ -20,6 +20,7 @@ from understudy.data.files.dataset import DatasetStream
 from understudy.data.files.stream import Stream, Watch, attempt, is_csv, name_problems
 from understudy.data.files.survey import Described, is_survey, read_survey
 from understudy.data.holdout import HoldOut, PartStream
+from understudy.data.identity import table_file
 from understudy.data.local import LocalTable
 from understudy.data.persons import Persons, ids_from_pandas, number_persons
 from understudy.data.prepare import Preparation, PreparedStream
@@ -153,6 +154,63 @@ def _read_database(source: Database, first_rows: int | None) -> pd.DataFrame:
         session.close()
     table = pa.Table.from_batches(batches) if batches else kinds.empty_table()
     return _to_frame(table, source.label)
+
+
+def fetch_tables(
+    sources: Mapping[str, Database], columns: Mapping[str, Sequence[str]]
+) -> dict[str, pa.Table]:
+    """Read some columns of tables of databases into memory, those of one database through one snapshot. Private.
+
+    Rows of a database have no order. They are put in that of their entries, so that the same rows are read as the same table each time.
+
+    Parameters
+    ----------
+    sources
+        The tables by name.
+    columns
+        The columns that are read of each.
+    """
+    found: dict[str, pa.Table] = {}
+
+    def together(
+        source: Database,
+    ) -> tuple[str, ...]:  # files under the name of a table have no database in common
+        file = table_file(source)
+        return (source.url,) if file is None else (source.url, str(file))
+
+    for group in dict.fromkeys(map(together, sources.values())):
+        here = {name: source for name, source in sources.items() if together(source) == group}
+        undeclared = [source for source in here.values() if not source.immutable]
+        session = connect(undeclared[0] if undeclared else next(iter(here.values())))
+        try:
+            for name, source in here.items():
+                relation = session.relation if source == session.source else session.beside(source.table)
+                found[name] = _fetched(session, relation, columns[name], source.label)
+        finally:
+            session.close()
+    return found
+
+
+def _fetched(session: Session, relation: Any, columns: Sequence[str], label: str) -> pa.Table:
+    """Return some columns of a relation, in the order of their entries."""
+    import pyarrow as pa
+
+    kinds = session.guarded(lambda: relation.schema().to_pyarrow())
+    name_problems(f"The columns of {label!r} do not fit the schema", kinds.names, columns).raise_if_any(
+        DataError
+    )
+    batches = list(session.batches(session.guarded(lambda: relation.select(*columns))))
+    if not batches:
+        return pa.schema([kinds.field(name) for name in columns]).empty_table()
+    # drivers infer types batch by batch: one without a single entry in a column has none
+    table = pa.concat_tables(map(pa.table, batches), promote_options="permissive")
+    keys = [(name, "ascending") for name in columns if not pa.types.is_null(table.schema.field(name).type)]
+    return attempt(
+        lambda: table.sort_by(keys) if keys else table,
+        lambda _: DataError(
+            f"A column of {label!r} has entries of a kind that cannot be put in order, so that its rows cannot be read into memory."
+        ),
+    )
 
 
 def _first(batches: Iterable[pa.RecordBatch], rows: int | None) -> Iterator[pa.RecordBatch]:

@@ -326,7 +326,9 @@ class ReleaseResult(_Outcome):
     schema
         The released schema: columns, bins of the chosen transformation, synthetic constraints, public row count.
     synthetic
-        The released table, decoded by the schema.
+        The released table, decoded by the schema. Of linked tables: the events, with the columns of their entity beside them.
+    tables
+        Of linked tables: the released tables by name, with fresh keys that join; otherwise none.
     configuration
         The configuration of the accepted candidate.
     provenance
@@ -350,6 +352,7 @@ class ReleaseResult(_Outcome):
     model: Model | None = None
     approvals: tuple[Statement, ...] = ()
     agreement: Agreement | None = None
+    tables: Mapping[str, pd.DataFrame] = field(default_factory=dict, repr=False)
 
     def __repr__(self) -> str:
         return f"ReleaseResult({self.spec.name!r}, {len(self.synthetic):,} rows, {self.guarantee.budget.describe()})"

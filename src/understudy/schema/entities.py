@@ -26,11 +26,17 @@ if TYPE_CHECKING:
 DEFAULT_MAX_EVENTS = 100
 """Most events of an entity that are told apart where the schema does not say."""
 MOST_EVENTS = 100_000
+USUAL_RECORDS = 10
+"""Event records of an entity that count where nobody says how many: more add next to nothing, and take time."""
 LARGEST_LINK = 64
 """Most codes of a column that is linked to the event before unless the schema asks for it."""
 FIRST, LATER, NONE = "first", "later", "none"
 NO_EVENT = "no event before"
 ORPHANS = ("refuse", "drop")
+GAP_BINS = ("0", "1-3", "4-7", "8-14", "15-30", "31-60", "61-120", "121-240", "241-480", "481<=")
+"""Days from one event to the next, in bins that grow."""
+GAP_STARTS = (0, 1, 4, 8, 15, 31, 61, 121, 241, 481)
+"""Where these bins begin."""
 _GROWTH = 2.2
 _SINGLE = 4
 _KEYS = (
@@ -44,6 +50,7 @@ _KEYS = (
     "reference",
     "count",
     "orphans",
+    "gaps",
 )
 
 
@@ -68,6 +75,8 @@ class Entity:
     tables, reference, count
         Of linked tables (:mod:`understudy.schema.linked`): the names of the table of entities and of that of events, the column of the latter that names
         the entity (``id`` if not said), and a column of the former that says how many events there are (it is not measured, and written as it comes out).
+    gaps
+        Whether the days from one event to the next are measured too, in bins; the column of the order is a date then.
     orphans
         Of linked tables: what becomes of events whose entity is not in the table of entities: ``refuse`` the tables, or ``drop`` these events.
 
@@ -87,6 +96,7 @@ class Entity:
     reference: str | None = None
     count: str | None = None
     orphans: str = "refuse"
+    gaps: bool = False
 
     @classmethod
     def from_plain(cls, plain: object) -> tuple[Entity | None, list[str]]:
@@ -129,6 +139,8 @@ class Entity:
             wrong.append("entity.tables: must be two names, of the table of entities and of that of events")
         if plain.get("orphans", "refuse") not in ORPHANS:
             wrong.append("entity.orphans: write refuse or drop")
+        if not isinstance(plain.get("gaps", False), bool):
+            wrong.append("entity.gaps: must be true or false")
         if wrong:
             return None, wrong
         link = plain.get("link")
@@ -143,6 +155,7 @@ class Entity:
             plain.get("reference"),
             plain.get("count"),
             plain.get("orphans", "refuse"),
+            bool(plain.get("gaps", False)),
         ), []
 
     def to_plain(self) -> dict[str, Any]:
@@ -165,6 +178,8 @@ class Entity:
                 plain[key] = getattr(self, key)
         if self.orphans != "refuse":
             plain["orphans"] = self.orphans
+        if self.gaps:
+            plain["gaps"] = True
         return plain
 
     def problems(self, columns: Mapping[str, Column]) -> list[str]:
@@ -204,6 +219,10 @@ class Entity:
                 found.append(
                     f"entity.order: {self.order!r} has entries without a place in the order (missing or other)"
                 )
+        if self.gaps and (self.order is None or not is_by_day(columns[self.order])):
+            found.append(
+                "entity.gaps: days between events need a date in entity.order, with a minimum and a maximum and no more days between them than a column may have"
+            )
         found += [
             f"entity.link: the groups of {name!r} are chosen by a fit, so the row before cannot be linked by it"
             for name in self.link or ()
@@ -217,7 +236,23 @@ class Entity:
             self,
             fixed=tuple(name for name in self.fixed if name in names),
             order=self.order if self.order in names else None,
+            gaps=self.gaps and self.order in names,
             link=None if self.link is None else tuple(name for name in self.link if name in names),
+        )
+
+    def describe_counting(self, max_rows: int) -> str:
+        """Say how entities are counted that give so many event records each, for the documents of what is published.
+
+        Examples
+        --------
+        >>> Entity("patient").describe_counting(3).partition(":")[0]
+        'Entities with their events'
+        """
+        records = "record" if max_rows == 1 else "records"
+        order = "in random order" if self.order is None else f"in the order of {self.order!r}"
+        return (
+            f"Entities with their events: each {self.id} was counted by {max_rows} event {records}, whatever the number of its rows, and is published with all its rows, "
+            f"{order}, up to {self.max_events}. Errors that are given as shares of event records are means over entities, of which each counts the same."
         )
 
     @property
@@ -232,6 +267,13 @@ class Entity:
             following = low + 1 if low <= _SINGLE else max(low + 1, int(low * _GROWTH))
             edges.append(min(following, self.max_events + 1))
         return tuple(edges) if self.min_events else (0, *edges)
+
+    @property
+    def bin_labels(self) -> tuple[str, ...]:
+        """The bins of the number of events, as a column has them."""
+        return tuple(
+            str(low) if low == high - 1 else f"{low}-{high - 1}" for low, high in pairwise(self.bins)
+        )
 
 
 @dataclass(frozen=True)
@@ -248,6 +290,8 @@ class EventColumns:
         For each linked column, the column that holds its code in the event before.
     order
         The column that puts events in order, or None.
+    gap
+        The column with the days since the event before, or None.
     """
 
     fixed: tuple[str, ...]
@@ -256,6 +300,12 @@ class EventColumns:
     place: str
     before: Mapping[str, str]
     order: str | None
+    gap: str | None = None
+
+    @property
+    def drawn(self) -> tuple[str, ...]:
+        """The columns that are drawn anew for each event: those of the table, and the days since the one before."""
+        return self.events if self.gap is None else (*self.events, self.gap)
 
     @classmethod
     def of(cls, schema: Schema) -> EventColumns:
@@ -278,7 +328,39 @@ class EventColumns:
             place=named("place_of_event"),
             before={name: named(f"{name}_before") for name in linked},
             order=entity.order,
+            gap=named("days_since_before") if entity.gaps else None,
         )
+
+
+def with_entity(schema: Schema, entity: Entity) -> Schema:
+    """Return the schema of a table with whose its rows are, as far as its columns are known."""
+    return replace(schema, entity=entity.within(set(schema.names)))
+
+
+def level_problems(schema: Schema) -> list[str]:
+    """Return what a fit of two levels cannot keep of the rules and computed columns of a table, one sentence each."""
+    entity, found = _entity_of(schema), []
+    fixed = set(entity.fixed)
+    for group in schema.joint_values:
+        names = {column.name for column in group.columns}
+        if names & fixed and names - fixed:
+            found.append(
+                f"A rule ties values of {', '.join(sorted(names))} together, of which some are fixed about an entity and some are not; fits of people with several "
+                "rows cannot keep it. Make it a constraint (on bins), or fit the rows without their number and order (--flat, flat=True)."
+            )
+    if entity.gaps and any(
+        entity.order in {item.name for item in group.columns} for group in schema.joint_values
+    ):
+        found.append(
+            f"A rule ties values of {entity.order!r} to other columns, so that days between events cannot be drawn (entity.gaps). Make it a constraint (on bins), or leave gaps out."
+        )
+    moving = set(schema.names) - fixed
+    for item in schema.derived if entity.tables is not None else ():
+        if item.columns & fixed and item.columns & moving:
+            found.append(
+                f"The column {item.name!r} is computed from columns of both tables; a table of linked tables has columns of its own. Compute it after joining them."
+            )
+    return found
 
 
 def _entity_of(schema: Schema) -> Entity:
@@ -312,7 +394,7 @@ def event_schema(schema: Schema) -> Schema:
     entity, parts = _entity_of(schema), EventColumns.of(schema)
     number = Integer(
         parts.number,
-        bins=[str(low) if low == high - 1 else f"{low}-{high - 1}" for low, high in pairwise(entity.bins)],
+        bins=list(entity.bin_labels),
         decode_by="smooth",
         description="How many rows the entity has.",
     )
@@ -323,10 +405,22 @@ def event_schema(schema: Schema) -> Schema:
         description="Whether the row is the first of its entity.",
     )
     before = [_before(schema.column(name), called, entity) for name, called in parts.before.items()]
+    if parts.gap is not None:
+        before.append(
+            Integer(
+                parts.gap,
+                bins=list(GAP_BINS),
+                missing=True,
+                description="Days since the event before.",
+            )
+        )
     no_later = f"`{parts.place}` != '{LATER}'" if empty else f"`{parts.place}` == '{FIRST}'"
     rules = [f"`{parts.number}` > 1 or {no_later}"] if empty or entity.max_events > 1 else []
     for name, called in parts.before.items():
         none = f"`{called}` is missing" if name == parts.order else f"`{called}` == '{NO_EVENT}'"
+        rules.append(f"({no_later} and {none}) or (`{parts.place}` == '{LATER}' and not ({none}))")
+    if parts.gap is not None:
+        none = f"`{parts.gap}` is missing"
         rules.append(f"({no_later} and {none}) or (`{parts.place}` == '{LATER}' and not ({none}))")
     columns, stated = schema.columns, schema.constraints
     if empty:
@@ -386,6 +480,12 @@ def _before(column: Column, name: str, entity: Entity) -> Column:
     plain = len({label.strip() for label in labels} | {"", NO_EVENT}) == len(labels) + 2
     values = labels if plain else tuple(str(code) for code in range(column.size))
     return Categorical(name, values=(*values, NO_EVENT))
+
+
+def is_by_day(column: Column) -> bool:
+    """Say whether events can be put in order by single days of a column."""
+    fine = finest(column)
+    return isinstance(fine, Date) and fine.resolution == "day" and fine.bins is None
 
 
 def finest(column: Column) -> Column:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from understudy.errors import SchemaError
-from understudy.schema.entities import ORPHANS
+from understudy.schema.entities import DEFAULT_MAX_EVENTS, MOST_EVENTS, ORPHANS, Entity
 from understudy.schema.problems import did_you_mean, raise_problems
 
 if TYPE_CHECKING:
@@ -23,12 +23,22 @@ if TYPE_CHECKING:
 
     from understudy.schema.schema import Schema
 
-__all__ = ["LinkedFile", "joined", "package_of", "read_linked_file"]
+__all__ = [
+    "LinkedFile",
+    "Register",
+    "joined",
+    "package_of",
+    "read_linked_file",
+    "read_register",
+    "register_of",
+]
 
 HEADING = "The linked tables have problems"
 _SHARED = ("name", "source", "columns", "constraints", "rules", "determines", "derived", "description")
 _OF_ENTITIES = (*_SHARED, "key", "count")
-_OF_EVENTS = (*_SHARED, "belongs_to", "reference", "order", "max_events", "link", "orphans", "fixed")
+_OF_EVENTS = (*_SHARED, "belongs_to", "reference", "order", "max_events", "link", "orphans", "fixed", "gaps")
+_DATABASE_FILES = (".duckdb", ".ddb")
+_OF_DATABASES = ("url", "table", "immutable")
 _LISTS = ("columns", "constraints", "rules")
 _MAPPINGS = ("determines", "derived")
 
@@ -42,11 +52,12 @@ class LinkedFile:
     plain
         The description of both as one table, as `Schema.from_dict` takes it.
     sources
-        Where each table is, as the file says it; a table of entities that is only known by the ids of its events has none.
+        Where each table is, as the file says it: a file, or a mapping with the address of a database (``url``) and the name of its table (``table``). A table of
+        entities that is only known by the ids of its events has none.
     """
 
     plain: dict[str, Any]
-    sources: Mapping[str, str]
+    sources: Mapping[str, str | Mapping[str, Any]]
 
     @property
     def tables(self) -> tuple[str, str]:
@@ -54,9 +65,19 @@ class LinkedFile:
         entities, events = self.plain["entity"]["tables"]
         return entities, events
 
-    def located(self, folder: str | os.PathLike[str]) -> dict[str, Path]:
-        """Return where each table is; names of files start from the folder of the schema file."""
-        return {name: Path(folder) / source for name, source in self.sources.items()}
+    def located(self, folder: str | os.PathLike[str]) -> dict[str, Path | dict[str, Any]]:
+        """Return where each table is; names of files, those of databases that are files included, start from the folder of the schema file."""
+        found: dict[str, Path | dict[str, Any]] = {}
+        for name, source in self.sources.items():
+            if isinstance(source, str):
+                found[name] = Path(folder) / source
+            else:
+                inside = source["url"].lower().endswith(_DATABASE_FILES) and "://" not in source["url"]
+                found[name] = {
+                    **source,
+                    "url": str(Path(folder) / source["url"]) if inside else source["url"],
+                }
+        return found
 
 
 def read_linked_file(path: str | os.PathLike[str]) -> LinkedFile | None:
@@ -113,17 +134,148 @@ def joined(plain: Mapping[str, Any]) -> LinkedFile:
         )
     if len(children) != 1:
         wrong.append(
-            "tables: exactly one table of events belongs to the entities so far; "
+            "tables: exactly one table of events belongs to the entities here; "
             + (
-                "there is none here"
+                "there is none"
                 if not children
-                else "synthesize the others with the same entities in fits of their own, or join them into one table"
+                else "several are synthesized together (understudy synth FILE.yaml --out FOLDER/) and cannot be used otherwise"
             )
         )
     raise_problems(HEADING, wrong)
     (parent,), (child,) = parents, children
     raise_problems(HEADING, _wrong_parts(parent, child, listed))
     return _as_one(plain, parent, child)
+
+
+@dataclass(frozen=True)
+class Register:
+    """A table of entities with several tables of events.
+
+    Each table of events makes a pair with the table of entities, in the order of the file. In the second pair the entities have a column more: how many events they have in the table of the
+    first pair, in bins; in the third two more; and so on. So a fit of a pair knows what goes with the numbers of the tables before it.
+
+    Attributes
+    ----------
+    pairs
+        A description of two linked tables for each table of events.
+    numbers
+        For each pair, the columns with the numbers of events, by the table that they are of.
+    """
+
+    pairs: tuple[LinkedFile, ...]
+    numbers: tuple[Mapping[str, str], ...]
+
+    @property
+    def entities(self) -> str:
+        """The name of the table of entities."""
+        return self.pairs[0].tables[0]
+
+    @property
+    def events(self) -> tuple[str, ...]:
+        """The names of the tables of events."""
+        return tuple(pair.tables[1] for pair in self.pairs)
+
+    @property
+    def whole(self) -> LinkedFile:
+        """All columns of all tables as those of one table, and where the tables are."""
+        columns: dict[str, Any] = {}
+        helpers = {name for numbers in self.numbers for name in numbers.values()}
+        for pair in self.pairs:
+            columns |= {item["name"]: item for item in pair.plain["columns"] if item["name"] not in helpers}
+        plain = {key: value for key, value in self.pairs[0].plain.items() if key in ("name", "description")}
+        sources = {name: place for pair in self.pairs for name, place in pair.sources.items()}
+        return LinkedFile({**plain, "columns": list(columns.values())}, sources)
+
+
+def read_register(path: str | os.PathLike[str]) -> Register | None:
+    """Read a schema file with several tables of events; None if it has one, or describes one table.
+
+    Raises
+    ------
+    SchemaError
+        If the file is no such schema; everything wrong with its tables and keys is said at once.
+    """
+    from understudy.schema.files.yaml import read_plain
+
+    plain = read_plain(path)
+    return register_of(plain) if isinstance(plain, Mapping) else None
+
+
+def register_of(plain: Mapping[str, Any]) -> Register | None:
+    """Turn a description of several tables of events into pairs of linked tables; None if there are not several.
+
+    Examples
+    --------
+    >>> made = register_of({
+    ...     "tables": [
+    ...         {"name": "patients", "key": "patient", "columns": [{"name": "sex", "kind": "boolean"}]},
+    ...         {"name": "stays", "belongs_to": "patients", "columns": [{"name": "died", "kind": "boolean"}], "max_events": 3},
+    ...         {"name": "claims", "belongs_to": "patients", "columns": [{"name": "paid", "kind": "boolean"}]},
+    ...     ]
+    ... })
+    >>> made.events, made.pairs[1].plain["entity"]["fixed"]
+    (('stays', 'claims'), ['sex', 'number_of_stays'])
+    """
+    listed = plain.get("tables")
+    if not isinstance(listed, list) or not all(isinstance(item, Mapping) for item in listed):
+        return None
+    children = [item for item in listed if item.get("belongs_to") is not None]
+    if len(children) < 2:
+        return None
+    raise_problems(HEADING, _wrong_register(plain, listed, children))
+    (parent,) = [item for item in listed if item.get("belongs_to") is None]
+    taken = {name for item in listed for name in (_column_names(item) | set(item.get("derived") or ()))}
+    pairs, numbers = [], []
+    known: dict[str, str] = {}
+    more: list[dict[str, Any]] = []
+    for child in children:
+        above = {**parent, "columns": [*(parent.get("columns") or ()), *more]}
+        if child.get("count") is not None:
+            above["count"] = child["count"]
+        below = {key: value for key, value in child.items() if key != "count"}
+        pairs.append(joined({**plain, "tables": [above, below]}))
+        numbers.append(dict(known))
+        called = f"number_of_{child['name']}"
+        while called in taken:
+            called += "_"
+        taken.add(called)
+        known[child["name"]] = called
+        bins = Entity("", max_events=child.get("max_events", DEFAULT_MAX_EVENTS), min_events=0).bin_labels
+        more.append({"name": called, "kind": "integer", "bins": list(bins), "decode_by": "smooth"})
+    return Register(tuple(pairs), tuple(numbers))
+
+
+def _wrong_register(plain: Mapping[str, Any], listed: list[Any], children: list[Any]) -> list[str]:
+    """Return what is wrong with several tables of events together; what is wrong with each is said by `joined`."""
+    wrong = _wrong_names(listed)
+    parents = [item for item in listed if item.get("belongs_to") is None]
+    if len(parents) != 1:
+        wrong.append("tables: exactly one is the table of entities, to which the others belong (belongs_to)")
+    elif parents[0].get("source") is None and not parents[0].get("columns"):
+        wrong.append(
+            f"tables {parents[0].get('name')!r}: with several tables of events the entities need a table of their own (a source, or columns)"
+        )
+    if parents and parents[0].get("count") is not None:
+        wrong.append(
+            f"tables {parents[0].get('name')!r}.count: with several tables of events it belongs to the table whose rows it counts"
+        )
+    wrong += [
+        f"{key}: with several tables of events it belongs to a table"
+        for key in (*_LISTS, *_MAPPINGS)
+        if plain.get(key)
+    ]
+    for place, one in enumerate(children):
+        most = one.get("max_events", DEFAULT_MAX_EVENTS)
+        if isinstance(most, bool) or not isinstance(most, int) or not 1 <= most <= MOST_EVENTS:
+            wrong.append(
+                f"tables {one.get('name')!r}.max_events: must be a whole number from 1 to {MOST_EVENTS:,}"
+            )
+        for other in children[place + 1 :]:
+            wrong += [
+                f"columns: {both!r} is a column of {one.get('name')!r} and of {other.get('name')!r}; the columns of linked tables have different names. Rename one of them in its source"
+                for both in sorted(_column_names(one) & _column_names(other))
+            ]
+    return wrong
 
 
 def _wrong_names(listed: list[Any]) -> list[str]:
@@ -175,10 +327,10 @@ def _wrong_parts(parent: Mapping[str, Any], child: Mapping[str, Any], listed: li
         ]
         wrong += [
             f"{place}.{key}: must be text"
-            for key in ("source", "key", "count", "reference", "order", "belongs_to")
-            if item.get(key) is not None
-            and not (isinstance(item[key], str) and item[key].strip() and "\0" not in item[key])
+            for key in ("key", "count", "reference", "order", "belongs_to")
+            if item.get(key) is not None and not (isinstance(item[key], str) and item[key].strip())
         ]
+        wrong += _wrong_source(item.get("source"), place)
     if wrong:
         return wrong
     name = parent["name"]
@@ -224,6 +376,29 @@ def _wrong_parts(parent: Mapping[str, Any], child: Mapping[str, Any], listed: li
     return wrong
 
 
+def _wrong_source(source: object, place: str) -> list[str]:
+    """Return what is wrong with where a table is said to be."""
+    if source is None or (isinstance(source, str) and source.strip() and "\0" not in source):
+        return []
+    if not isinstance(source, Mapping):
+        return [
+            f"{place}.source: write the name of a file, or a mapping with url and table for a table of a database"
+        ]
+    wrong = [
+        f"{place}.source: unknown key {str(key)!r}.{did_you_mean(str(key), _OF_DATABASES)} Known: {', '.join(_OF_DATABASES)}"
+        for key in source
+        if key not in _OF_DATABASES
+    ]
+    wrong += [
+        f"{place}.source.{key}: must be text"
+        for key in ("url", "table")
+        if not (isinstance(source.get(key), str) and source[key].strip())
+    ]
+    if not isinstance(source.get("immutable", False), bool):
+        wrong.append(f"{place}.source.immutable: must be true or false")
+    return wrong
+
+
 def _column_names(item: Mapping[str, Any]) -> set[str]:
     return {
         column["name"]
@@ -253,7 +428,7 @@ def _as_one(plain: Mapping[str, Any], parent: Mapping[str, Any], child: Mapping[
         entity["reference"] = child["reference"]
     if parent.get("count") is not None:
         entity["count"] = parent["count"]
-    for key in ("order", "max_events", "link", "orphans"):
+    for key in ("order", "max_events", "link", "orphans", "gaps"):
         if child.get(key) is not None:
             entity[key] = child[key]
     made["entity"] = entity

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from understudy.data import Table, read_frame, read_table
-from understudy.data.events import EventsTable
+from understudy.data.events import EventsTable, read_events
 from understudy.data.holdout import HoldOut
 from understudy.data.linked import LinkedTables, astray, joined_values, linked_in, read_linked
 from understudy.data.sources import in_memory
@@ -24,7 +24,7 @@ from understudy.evaluation.levels import Levels
 from understudy.mechanisms import Progress, no_progress
 from understudy.schema import Schema
 from understudy.schema.entities import EventColumns
-from understudy.workflow.events import linked_source, read_events
+from understudy.workflow.events import linked_source
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -97,12 +97,15 @@ def evaluate(
         "sensitive": sensitive,
     }
     if described.entity is not None and described.entity.tables is not None:
-        if hold_out is not None or names is not None:
+        part = _division(hold_out)
+        if names is not None or (hold_out is not None and part is None):
             raise UsageError(
-                "Linked tables are compared as a whole: leave --hold-out-file, --holdout and --names out."
+                "Linked tables have headers, and entities that a fit held out are told by its file (--hold-out-file): leave --holdout with other tables, and --names, out."
             )
-        both, levels = _linked(real, synthetic, described, separator=separator, encoding=encoding)
-        return compare(both, Options(**asked, levels=levels), progress=progress)
+        both, levels, aside = _linked(
+            real, synthetic, described, separator=separator, encoding=encoding, hold_out=part
+        )
+        return compare(both, Options(**asked, holdout=aside, levels=levels), progress=progress)
     division = _division(hold_out)
     if division is not None:
         division.require(real)
@@ -147,9 +150,15 @@ def _levels(
 
 
 def _linked(
-    real: Any, synthetic: Any, schema: Schema, *, separator: str | None, encoding: str | None
-) -> tuple[Comparison, Levels | None]:
-    """Read linked tables, and put their events with their entities side by side."""
+    real: Any,
+    synthetic: Any,
+    schema: Schema,
+    *,
+    separator: str | None,
+    encoding: str | None,
+    hold_out: HoldOut | None = None,
+) -> tuple[Comparison, Levels | None, Codes | None]:
+    """Read linked tables, and put their events with their entities side by side; and the events of entities that were held out."""
     entity = schema.entity
     assert entity is not None
     assert entity.tables is not None
@@ -161,10 +170,16 @@ def _linked(
         (real, {"separator": separator, "encoding": encoding}),
         (synthetic, {}),
     )
+    held: Codes | None = None
     for source, written in readings:
-        tables = _linked_tables(source, schema, wanted)
-        table = read_linked(partial(read_table, **written), tables, lenient, **written)
-        sides.append((table, joined_values(tables, schema, **written), astray(tables, schema, **written)))
+        tables = _linked_tables(source, schema, wanted).fetched(schema)
+        part = hold_out if source is real else None
+        read = partial(read_linked, partial(read_table, **written), tables, lenient, **written)
+        if part is not None:
+            part.require(_linked_tables(source, schema, wanted))
+            held = _table_codes(read(hold_out=part.set_aside), schema)
+        values_there = joined_values(tables, schema, hold_out=part, **written)
+        sides.append((read(hold_out=part), values_there, astray(tables, schema, **written)))
     (first, values, lost), (second, made_values, made_lost) = sides
     both = Comparison(
         schema,
@@ -172,7 +187,7 @@ def _linked(
         _table_codes(second, schema),
         known_values=known_numbers(schema, values, made_values),
     )
-    return both, _levels(schema, first, second, (lost, made_lost))
+    return both, _levels(schema, first, second, (lost, made_lost)), held
 
 
 def _linked_tables(source: Any, schema: Schema, wanted: Sequence[str]) -> LinkedTables:

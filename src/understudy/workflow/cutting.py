@@ -21,14 +21,13 @@ from understudy.marginals import Statistic
 from understudy.mechanisms import Model
 from understudy.privacy import ApproxDP, Budget, Unit, noise_for
 from understudy.schema import Schema
+from understudy.schema.entities import USUAL_RECORDS
 from understudy.workflow.choice import Facts
 
 __all__ = ["AUTO_ROWS", "CutLook", "choose_rows", "rows_per_person", "unit_with_look"]
 
 AUTO_ROWS = "auto"
 """In place of a number of rows per person: it is chosen."""
-RECORDS = 10
-"""Event records of a person that count where the number is chosen and people are fitted with their rows: more add next to nothing there, and take time."""
 _USUAL = 4
 """Rows of a person for which a fit is planned while the number is yet to be chosen."""
 SHARE = 0.05
@@ -201,9 +200,9 @@ def unit_with_look(
     """
     auto = False
     if isinstance(given, Mapping) and given.get("max_rows") == AUTO_ROWS:
-        auto, given = True, {**given, "max_rows": MOST_ROWS if flat else RECORDS}
+        auto, given = True, {**given, "max_rows": MOST_ROWS if flat else USUAL_RECORDS}
     elif parts.get("max_rows") == AUTO_ROWS:
-        auto, parts = True, {**parts, "max_rows": MOST_ROWS if flat else RECORDS}
+        auto, parts = True, {**parts, "max_rows": MOST_ROWS if flat else USUAL_RECORDS}
     unit = Unit.of(given, **parts)
     if auto and flat:
         return unit, CutLook(choose=True)

@@ -295,7 +295,7 @@ def write_linked(
         out,
         schema=schema,
         endings=endings,
-        relation=Relation(events, entity.reference or entity.id, entities, entity.id),
+        relations=[Relation(events, entity.reference or entity.id, entities, entity.id)],
         describe=lambda files: json.dumps(package_of(schema, tables, files), indent=2) + "\n",
     )
 

@@ -6,42 +6,52 @@ What is counted is not the rows but event records (:mod:`understudy.data.events`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from understudy.data import Database, LocalTable, Table
-from understudy.data.events import EventsTable
-from understudy.data.identity import file_stamps
+from understudy.curator import table_facts
+from understudy.data import read_table
 from understudy.data.linked import LinkedTables
-from understudy.data.output import table_ending
-from understudy.errors import DataError, UsageError
-from understudy.marginals import Workload
-from understudy.mechanisms import Synthesizer, create
-from understudy.mechanisms import method as method_named
-from understudy.mechanisms.events import event_workload, require_conditional
-from understudy.privacy import Unit
+from understudy.data.linked import read_register as read_register_tables
+from understudy.data.output import (
+    Relation,
+    check_tables_output,
+    require_writable,
+    table_ending,
+    write_tables,
+)
+from understudy.errors import UsageError
+from understudy.ledgers import find_ledger
+from understudy.mechanisms import Progress, no_progress
+from understudy.mechanisms.events import event_mechanism, register_tables
+from understudy.mechanisms.multiple import share_of
+from understudy.privacy import Budget, Ledger, Unit
 from understudy.schema import Schema
-from understudy.schema.entities import Entity, EventColumns, event_schema, finest
-from understudy.schema.linked import read_linked_file
+from understudy.schema.entities import Entity, event_schema, level_problems, with_entity
+from understudy.schema.linked import Register, package_of, read_linked_file, read_register
+from understudy.workflow.paid import paid_work, work_facts
 
 if TYPE_CHECKING:
-    from understudy.workflow.synthesis import Fit
+    import pandas as pd
+
+    from understudy.workflow.synthesis import Fit, Payment, Synthesis
 
 __all__ = [
     "check_linked",
     "check_two_levels",
     "entity_of",
-    "event_mechanism",
     "file_endings",
     "linked_source",
-    "read_events",
     "records_of",
-    "with_entity",
+    "refuse_for_register",
+    "register_source",
+    "synthesize_register",
 ]
 
 FLAT = "fit the rows without their number and order (--flat, flat=True)"
@@ -51,10 +61,6 @@ WHY_FOR_EVENTS = (
     "Method aim, chosen because people have several rows: rows are drawn one after another, each given the one before, which models of a "
     "junction tree can be asked exactly, and aim is the one of them that chooses what to measure."
 )
-_MODEL_MB, _WIDE_MODEL_MB, _WIDE = 10.0, 2.0, 10
-"""Model size of AIM, and that for more columns: the work of drawing an event given the one before grows with it."""
-_FIRST_SHARE = 0.08
-"""Of the budget, for the number of events of an entity: an error in it is multiplied by that number."""
 
 
 def entity_of(schema: Schema | None, unit: Unit, *, flat: bool) -> Entity | None:
@@ -103,8 +109,204 @@ def linked_source(table: Any, schema: Schema | None) -> tuple[LinkedTables, Sche
             "Linked tables are described by the file that names them; leave --schema (schema=) out."
         )
     path = Path(table)
-    made = LinkedTables(tables=file.located(path.parent), name=path.stem, file=path)
+    made = LinkedTables.of_file(file, path)
     return made, Schema.from_dict(file.plain, folder=path.parent)
+
+
+def register_source(table: Any, schema: Any) -> tuple[LinkedTables, Register, Path] | None:
+    """Return a table of entities with several tables of events, where that is what was given; otherwise None.
+
+    Parameters
+    ----------
+    table
+        A schema file that names all of them, or the tables by name.
+    schema
+        The schema file that describes them, where they are given by name.
+    """
+    by_name = isinstance(table, Mapping)
+    file = schema if by_name else table
+    if not isinstance(file, str | PathLike) or Path(file).suffix.lower() not in (".yaml", ".yml", ".json"):
+        return None
+    register = read_register(file)
+    if register is None:
+        return None
+    path = Path(file)
+    if by_name:
+        return LinkedTables(tables=table, name=path.stem), register, path.parent
+    if schema is not None:
+        raise UsageError(
+            "Linked tables are described by the file that names them; leave --schema (schema=) out."
+        )
+    return LinkedTables.of_file(register.whole, path), register, path.parent
+
+
+def refuse_for_register(**asked: bool) -> None:
+    """Refuse what several tables of events cannot have yet, by the names of what was asked for."""
+    found = [name.replace("_", "-") for name, given in asked.items() if given]
+    if found:
+        raise UsageError(
+            f"Several tables of events are fitted with a complete schema and drawn as a whole, once: leave {', '.join(found)} out."
+        )
+
+
+def synthesize_register(
+    tables: LinkedTables,
+    register: Register,
+    folder: Path,
+    *,
+    unit: Unit,
+    budget: Budget,
+    method: str = "auto",
+    options: Mapping[str, Any] | None = None,
+    payment: Payment | None = None,
+    out: str | None = None,
+    seed: int | None = None,
+    separator: str | None = None,
+    encoding: str | None = None,
+    progress: Progress = no_progress,
+) -> Synthesis:
+    """Fit the entities with each of several tables of their events, for an equal share of the budget each, and draw all tables together.
+
+    Parameters
+    ----------
+    tables, register, folder
+        As `register_source` returns them.
+    unit
+        The entity, and how many records of it count in each table of events.
+    options
+        Of the method, for every table.
+
+    Privacy
+    -------
+    In: private. Out: public. :mod:`understudy.data.linked` says why one entity changes the records of each table by no more than the unit says; the fits are charged one after the other.
+    """
+    from understudy.workflow.synthesis import ADVICE, Payment, Synthesis, check_before_reading
+
+    payment = payment or Payment()
+    schemas = [Schema.from_dict(pair.plain, folder=folder) for pair in register.pairs]
+    whole = Schema.from_dict(register.whole.plain, folder=folder)
+    entity = schemas[0].entity
+    assert entity is not None
+    if unit.id_column != entity.id:
+        raise UsageError(
+            f"Linked tables protect entities with all their rows: name their key ({entity.id!r}) and how many rows one counts for (--max-rows-per-person, Unit.add_remove_person)."
+        )
+    named = FOR_EVENTS if method == "auto" else method
+    for schema in schemas:
+        schema.require_public()
+        for problem in level_problems(schema):
+            raise UsageError(problem)
+        if any(getattr(column, "levels", None) is not None for column in schema.columns):
+            raise UsageError(
+                "Columns whose groups a fit chooses (levels) are not possible with several tables of events. Declare their values."
+            )
+    records = [event_schema(schema) for schema in schemas]
+    fits = [
+        event_mechanism(named, item, None, dict(options or {}), numbers=tuple(beside.values()))
+        for item, beside in zip(records, register.numbers, strict=True)
+    ]
+    share = share_of(budget, len(fits), fits[0], schema=records[0], unit=unit, alone=False)
+    reserve = sum(fit.reserve(item, share) for fit, item in zip(fits, records, strict=True))
+    for fit, item in zip(fits, records, strict=True):
+        fit.require(share)
+        fit.prepare(item, unit=unit, budget=share, plan=fit.plan(item, unit=unit, budget=share))
+    if out is not None:
+        check_tables_output(out)
+    owner = table_facts(whole, unit=unit, separator=separator, encoding=encoding)
+    name = payment.table_name or tables.name
+    given, place = payment.ledger, None
+    if not isinstance(given, Ledger) and given != "memory":
+        evidence = [] if out is None else [Path(out), Path(out).absolute().parent]
+        place = find_ledger(tables, name=name, ledger=given, evidence=evidence, another=payment.another)  # type: ignore[arg-type]
+    terms: dict[str, Any] = {"budget": budget, "unit": unit, "approximate_delta": reserve}
+    new = place is not None and not place.path.exists()
+    if place is not None:
+        require_writable(place.path, what="ledger")
+        check_before_reading(
+            place,
+            owner,
+            payment.consent,
+            **terms,
+            table=name,
+            named=payment.table_name is not None,
+            advice=ADVICE,
+        )
+    progress("reading", 0.0)
+    read = read_register_tables(
+        partial(read_table, separator=separator, encoding=encoding),
+        tables,
+        schemas,
+        register.numbers,
+        separator=separator,
+        encoding=encoding,
+    )
+    facts = work_facts(
+        fits[0],
+        schema_fingerprint=whole.fingerprint(),
+        unit=unit,
+        budget=budget,
+        register=[schema.fingerprint() for schema in schemas],
+    )
+    with contextlib.ExitStack() as stack:
+        if place is not None:
+            opened = place.opened(**terms, table=name, named=payment.table_name is not None, advice=ADVICE)
+            ledger = stack.enter_context(opened)
+        elif isinstance(given, Ledger):
+            ledger = given
+        else:
+            ledger = stack.enter_context(Ledger.in_memory(**terms, table=name))
+        work = stack.enter_context(
+            paid_work(ledger, facts, unfinished=payment.unfinished, owner=owner, consent=payment.consent)
+        )
+        parts = {table: (fit, read[table]) for table, fit in zip(register.events, fits, strict=True)}
+        models = work.fit_each(parts, unit=unit, share=share, progress=progress)
+        standing = ledger.guarantee()
+        progress("drawing", 1.0)
+        made = register_tables(models, register.numbers, seed=seed)
+        written = () if out is None else _write_register(made, out, schemas, whole, file_endings(tables))
+        repeated = work.repeated
+        work.done()
+    first = next(iter(models.values()))
+    return Synthesis(
+        model=first,
+        models=models,
+        guarantee=replace(first.provenance, budget=budget).guarantee(),
+        standing=standing,
+        ledger=ledger.path,
+        new_ledger=new,
+        repeated=repeated,
+        tables=made,
+        rows=sum(len(made[table]) for table in register.events),
+        persons=len(made[register.entities]),
+        written=written,
+        why=WHY_FOR_EVENTS if method == "auto" else "",
+    )
+
+
+def _write_register(
+    made: Mapping[str, pd.DataFrame],
+    out: str,
+    schemas: Sequence[Schema],
+    whole: Schema,
+    endings: Mapping[str, str],
+) -> tuple[Path, ...]:
+    """Write all tables with their keys."""
+    links = []
+    for schema in schemas:
+        entity = schema.entity
+        assert entity is not None
+        assert entity.tables is not None
+        links.append(Relation(entity.tables[1], entity.reference or entity.id, entity.tables[0], entity.id))
+
+    def described(files: Mapping[str, str]) -> str:
+        packages = [
+            package_of(schema, {name: made[name] for name in (link.to, link.table)}, files)
+            for schema, link in zip(schemas, links, strict=True)
+        ]
+        resources = {item["name"]: item for package in packages for item in package["resources"]}
+        return json.dumps({**packages[0], "resources": list(resources.values())}, indent=2) + "\n"
+
+    return write_tables(made, out, schema=whole, endings=endings, relations=links, describe=described)
 
 
 def file_endings(table: Any) -> dict[str, str]:
@@ -135,15 +337,10 @@ def check_linked(fit: Fit) -> None:
             "Linked tables protect entities with all their rows: name the key of the entities and how many rows one counts for (--max-rows-per-person, "
             "Unit.add_remove_person), without --flat."
         )
-    if fit.steps or fit.hold_out is not None or fit.names is not None or fit.checkpoint is not None:
+    if fit.steps or fit.names is not None or fit.checkpoint is not None:
         raise UsageError(
-            "Linked tables are fitted with a schema that is complete, as a whole: leave --discover, --hold-out, --names and --checkpoint out."
+            "Linked tables are fitted with a schema that is complete: leave --discover, --names and --checkpoint out."
         )
-
-
-def with_entity(schema: Schema, entity: Entity) -> Schema:
-    """Return the schema of a table with whose its rows are, as far as its columns are known."""
-    return replace(schema, entity=entity.within(set(schema.names)))
 
 
 def records_of(schema: Schema, entity: Entity | None) -> Schema:
@@ -151,37 +348,8 @@ def records_of(schema: Schema, entity: Entity | None) -> Schema:
     return schema if entity is None else event_schema(with_entity(schema, entity))
 
 
-def event_mechanism(
-    method: str, schema: Schema, workload: Workload | None, options: dict[str, Any]
-) -> Synthesizer:
-    """Return a mechanism for the event records of a table, with the marginals that matter of them.
-
-    Parameters
-    ----------
-    schema
-        Of the event records.
-    workload
-        Marginals of the table that its owner asks for, or None.
-    """
-    given = dict(options)
-    if method_named(method).takes_workload:
-        given["workload"] = event_workload(schema, workload)
-    if method == "aim":
-        assert schema.events_of is not None
-        wide = len(EventColumns.of(schema.events_of).events) > _WIDE
-        given.setdefault("max_model_mb", _WIDE_MODEL_MB if wide else _MODEL_MB)
-        given.setdefault("first", (((EventColumns.of(schema.events_of).number,), _FIRST_SHARE),))
-    made = create(method, **given)
-    require_conditional(made)
-    return made
-
-
 def check_two_levels(table: Any, schema: Schema, entity: Entity) -> tuple[str, ...]:
     """Refuse what a fit of two levels cannot do, before anything is read; return what a person should know about it."""
-    if isinstance(table, Database):
-        raise UsageError(
-            f"A fit of people with several rows reads the rows into memory, which it does not do from a database. Export the table to Parquet, or {FLAT}."
-        )
     if type(table).__name__ == "LazyFrame":
         raise UsageError(
             "A lazy frame may put its rows in another order each time it is computed, and a fit of people reads them twice. Pass frame.collect()."
@@ -193,20 +361,8 @@ def check_two_levels(table: Any, schema: Schema, entity: Entity) -> tuple[str, .
             "The schema declares row_count, and a fit of people with several rows counts records of people, not rows. Leave row_count out of the schema for "
             f"this fit, or {FLAT}."
         )
-    complete = with_entity(schema, entity)
-    for group in complete.joint_values:
-        names = {column.name for column in group.columns}
-        if names & set(entity.fixed) and names - set(entity.fixed):
-            raise UsageError(
-                f"A rule ties values of {', '.join(sorted(names))} together, of which some are fixed about an entity and some are not; fits of people with several "
-                f"rows cannot keep it. Make it a constraint (on bins), or {FLAT}."
-            )
-    moving = {name for name in complete.names if name not in entity.fixed}
-    for item in complete.derived if entity.tables is not None else ():
-        if item.columns & set(entity.fixed) and item.columns & moving:
-            raise UsageError(
-                f"The column {item.name!r} is computed from columns of both tables; a table of linked tables has columns of its own. Compute it after joining them."
-            )
+    for problem in level_problems(with_entity(schema, entity)):
+        raise UsageError(problem)
     if entity.tables is not None:
         return (_describe_linked(entity),)
     order = "in random order" if entity.order is None else f"in the order of {entity.order!r}"
@@ -231,34 +387,3 @@ def _describe_linked(entity: Entity) -> str:
         else f"Linked tables: entities of {entities!r} are known by their rows of {events!r}, {least} {entity.max_events} each (more count as {entity.max_events}), {order}, "
         "with fresh keys. Noise is on event records, of which each entity has as many as the unit allows rows."
     )
-
-
-def read_events(
-    read: Callable[..., Table], schema: Schema, entity: Entity, *, source: Any = None
-) -> EventsTable:
-    """Read a table whose rows belong to entities, and put them in order. Private.
-
-    Parameters
-    ----------
-    read
-        Reads the table by a schema, and with ``id_column`` if it is told one.
-    source
-        What it reads: files that change between the reading of rows and that of their order are refused, because an entity would get the order of others.
-    """
-    complete = with_entity(schema, entity)
-    given = source if isinstance(source, list | tuple) else [source]
-    before = file_stamps(given)
-    rows = read(complete, id_column=entity.id)
-    if not isinstance(rows, LocalTable):
-        raise DataError(
-            f"The table is too large for the memory that a fit of people with several rows may take. Leave columns out, or {FLAT}."
-        )
-    assert complete.entity is not None
-    name = complete.entity.order
-    if name is None:
-        return EventsTable(rows)
-    column = Schema([finest(complete.column(name))])
-    pieces = [chunk[name] for chunk in read(column, id_column=None).chunks()]
-    if file_stamps(given) != before:
-        raise DataError("The table changed while it was read. Run it again when nobody writes to it.")
-    return EventsTable(rows, order=np.concatenate([np.zeros(0, np.int64), *pieces]))

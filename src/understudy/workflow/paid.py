@@ -173,6 +173,34 @@ class PaidWork:
                 synthesizer, curator, budget, sets, how=how, seed=seed, progress=progress, fit=fit
             )
 
+    def fit_each(
+        self,
+        parts: Mapping[str, tuple[Synthesizer, Table]],
+        *,
+        unit: Unit,
+        share: Budget,
+        progress: Progress = no_progress,
+    ) -> dict[str, Model]:
+        """Fit a model to each of several tables of the same people, for an equal share of the budget each. Each is kept until :meth:`done`.
+
+        Privacy
+        -------
+        The fits compose: each is charged to the one ledger. See :meth:`understudy.mechanisms.Synthesizer.fit`.
+        """
+        found: dict[str, Model] = {}
+        for number, (name, (synthesizer, table)) in enumerate(parts.items(), start=1):
+            self._same_records(table, f"records-{number}.json")
+            start = f"model-{number}-after-"  # so many answers
+            kept = [] if self._folder is None else list(self._folder.glob(f"{start}*.understudy"))
+            if kept and self.journal is not None:
+                self.journal.skip_to(int(kept[0].name.removeprefix(start).removesuffix(".understudy")))
+                found[name] = Model.load(kept[0])
+                continue
+            with self._advice(synthesizer.name):
+                found[name] = synthesizer.fit(self._curator(table, unit, name), share, progress=progress)
+            self._keep(found[name], f"{start}{0 if self.journal is None else self.journal.place}.understudy")
+        return found
+
     def done(self) -> None:
         """Forget what was kept: whoever asked for the result has it."""
         if self._folder is not None:
@@ -191,9 +219,11 @@ class PaidWork:
                 model.save(self._folder / name)
                 (self._folder / name).chmod(0o600)
 
-    def _curator(self, table: Table, unit: Unit) -> Curator:
+    def _curator(self, table: Table, unit: Unit, scope: str = "") -> Curator:
         """Return the curator of the table; exact public numbers and the owner's facts are in the ledger before it is charged."""
-        curator = Curator(table, unit=unit, ledger=self.ledger, journal=self.journal, consent=self._consent)
+        curator = Curator(
+            table, unit=unit, ledger=self.ledger, scope=scope, journal=self.journal, consent=self._consent
+        )
         if self._owner is not None:
             remember_facts(self.ledger, self._owner, self._consent)
         return curator
@@ -364,6 +394,7 @@ def _forget(folder: Path, *, keep_lock: bool = False) -> None:
     try:
         for path in (
             *folder.glob(_MODELS),
+            *folder.glob("records-*.json"),
             *folder.glob(".*.part"),
         ):  # parts are of a write that was interrupted
             path.unlink(missing_ok=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 from understudy.curator import Curator, table_facts
 from understudy.data import Database, read_frame, read_table
+from understudy.data.linked import LinkedTables
 from understudy.errors import UsageError
 from understudy.ledgers import LedgerPlace, find_ledger, ledger_name
 from understudy.mechanisms import Progress, no_progress
@@ -177,11 +178,13 @@ def plan_publication(
     payment = payment or Payment()
     if isinstance(source, str | PathLike | Database):
         spec, source = spec.with_source(source), None
+    if isinstance(source, Mapping):
+        source = LinkedTables(tables=source, name=spec.source.table or spec.schema.name or "tables")
     approved, _ = agreed(spec, approvals)
     require_previous(spec)
     given_here = private = source  # what the ledger belongs to; a simulated table is public
     if source is None:
-        private = spec.source.path or spec.source.database
+        private = spec.source.private
         if spec.source.simulated is not None:
             from understudy import datasets
 

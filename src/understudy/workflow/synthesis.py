@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from understudy.curator import require_measured, require_unmeasured, table_facts
 from understudy.data import Database, Table, read_table
+from understudy.data.events import read_events
 from understudy.data.holdout import HoldOut
 from understudy.data.identity import table_file
 from understudy.data.linked import LinkedTables, read_linked
 from understudy.data.output import require_writable
+from understudy.data.sources import fetch_tables
 from understudy.discovery import Discovery
 from understudy.errors import UnderstudyError, UsageError, WorkloadError
 from understudy.inference.people import RowsPerPerson
@@ -33,6 +35,7 @@ from understudy.mechanisms import (
     no_progress,
 )
 from understudy.mechanisms import method as method_named
+from understudy.mechanisms.events import event_mechanism
 from understudy.privacy import Budget, Ledger, Unit
 from understudy.privacy.facts import Facts, check_facts
 from understudy.privacy.guarantee import ALSO_MEASURED
@@ -40,7 +43,7 @@ from understudy.privacy.invariants import NO_CONSENT, Consent
 from understudy.privacy.ledger.ledger import LedgerGuarantee
 from understudy.progress import Phases
 from understudy.schema import Column, Schema
-from understudy.schema.entities import Entity
+from understudy.schema.entities import Entity, with_entity
 from understudy.schema.spreadsheets import formula_warnings
 from understudy.workflow.choice import AUTO, CHOICE_RULE, choose, predicting
 from understudy.workflow.cutting import CutLook, rows_per_person, unit_with_look
@@ -51,12 +54,12 @@ from understudy.workflow.events import (
     check_linked,
     check_two_levels,
     entity_of,
-    event_mechanism,
     file_endings,
     linked_source,
-    read_events,
     records_of,
-    with_entity,
+    refuse_for_register,
+    register_source,
+    synthesize_register,
 )
 from understudy.workflow.hold_out import describe_hold_out, divided, hold_out_file, keep_hold_out
 from understudy.workflow.measuring import (
@@ -284,7 +287,9 @@ class Synthesis:
     Attributes
     ----------
     model
-        The fitted model; of several sets the first one's.
+        The fitted model; of several sets, or several tables of events, the first one's.
+    models
+        Of several tables of events: the model of each, by its name.
     frame
         The synthetic rows, unless they were written as a folder of parts or as several sets.
     tables
@@ -292,7 +297,7 @@ class Synthesis:
     many
         All sets, if several were asked for.
     rows
-        Number of synthetic rows (of each set; of the table of events of linked tables).
+        Number of synthetic rows (of each set; of the tables of events of linked tables).
     written
         The files or the folder that hold them.
     parts
@@ -335,6 +340,7 @@ class Synthesis:
     why: str = ""
     persons: int | None = None
     rows_per_person: RowsPerPerson | None = None
+    models: Mapping[str, Model] | None = field(default=None, repr=False)
 
 
 def synthesize(
@@ -445,6 +451,25 @@ def synthesize(
     """
     budget = Budget.of(epsilon=epsilon, delta=delta, rho=rho, mu=mu)
     protected, cut = unit_with_look(unit, flat=flat, rows_lost=rows_lost)
+    several = register_source(table, schema)
+    if several is not None:
+        refuse_for_register(
+            flat=flat, discover=discover is not None, hold_out=hold_out is not None, population=population,
+            model=model is not None, rows=rows is not None, workload=workload is not None or target is not None,
+        )  # fmt: skip
+        return synthesize_register(
+            *several,
+            unit=protected,
+            budget=budget,
+            method=method,
+            options=options,
+            payment=Payment(
+                ledger=_ledger_named(ledger), consent=consent or NO_CONSENT, unfinished=unfinished
+            ),
+            out=None if out is None else os.fspath(out),
+            seed=seed,
+            progress=progress,
+        )
     given = schema if schema is None or isinstance(schema, Schema) else Schema.read(schema)
     linked = linked_source(table, given)
     if linked is not None:
@@ -793,7 +818,12 @@ class PlannedSynthesis:
                 with_entity(fit.schema, fit.entity),
                 separator=fit.separator,
                 encoding=fit.encoding,
+                hold_out=self.hold_out,
             )
+        if fit.entity is not None and isinstance(fit.table, Database):
+            wanted = (fit.entity.id, *fit.schema.names)
+            fetched = fetch_tables({"": fit.table}, {"": wanted})[""]
+            return read_events(partial(read_table, fetched), fit.schema, fit.entity)
         if fit.entity is not None:
             return read_events(read, fit.schema, fit.entity, source=fit.table)
         return read(fit.schema, id_column=fit.unit.id_column)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import math
 import pickle
 from fractions import Fraction
@@ -79,13 +80,21 @@ def test_every_family_of_noise_is_charged_as_what_it_is(unit: Unit) -> None:
     k, m = unit.max_rows, 10
     assert plan(noise=Laplace(40.0)).event(unit) == LaplaceEvent(k * m, 40.0)
     gaussian = plan(noise=Gaussian(40.0)).event(unit)
-    assert gaussian == GaussianEvent(votes_l2(unit, m), 40.0)
+    assert gaussian == GaussianEvent(votes_l2(k, m), 40.0)
     discrete = plan(noise=DiscreteGaussian(40.0)).event(unit)
     assert isinstance(discrete, ZcdpEvent)
     assert Fraction(discrete.rho) >= Fraction(k * k * m, 2 * 1600)
     assert discrete.rho == pytest.approx(k * k * m / 3200)
     beside = plan(marginals=3).event(unit)
     assert beside == Composed((LaplaceEvent(unit.histogram_l1, 60.0),) * 3 + (LaplaceEvent(k * m, 40.0),))
+
+
+def test_a_person_who_is_dealt_as_a_whole_is_charged_for_one_teacher() -> None:
+    whole = dataclasses.replace(plan(noise=Laplace(40.0)), whole=True)
+    for unit in UNITS[2:]:
+        assert whole.event(unit) == LaplaceEvent(10, 40.0)
+    with pytest.raises(BudgetError, match="where the unit is a person"):
+        opened(records(20), whole)
 
 
 def test_a_discrete_gaussian_is_refused_where_only_gaussian_curves_count() -> None:
@@ -100,9 +109,8 @@ def test_a_discrete_gaussian_is_refused_where_only_gaussian_curves_count() -> No
 
 def test_the_change_of_many_answers_is_rounded_up() -> None:
     for k in (1, 2, 3, 7, 1000):
-        unit = Unit.add_remove_person("id", max_rows=k) if k > 1 else Unit.add_remove()
         for questions in (1, 2, 3, 4, 99, 12_345, 10**9 + 7):
-            found = votes_l2(unit, questions)
+            found = votes_l2(k, questions)
             assert Fraction(found) ** 2 >= k * k * questions
             assert found <= math.sqrt(k * k * questions) * (1 + 1e-15)
 

@@ -233,7 +233,7 @@ def test_neighbours_through_every_source(tmp_path, kind, relation):
     """
     from functools import partial
 
-    from understudy.workflow.events import read_events
+    from understudy.data.events import read_events
 
     rng = np.random.default_rng(3)
     frame = pd.DataFrame(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from understudy.curator import Curator
 from understudy.data import Database, LocalTable, read_table
 from understudy.data.events import EventsTable, WithoutEvents
+from understudy.data.holdout import HoldOut
 from understudy.data.linked import LinkedTables, read_keys, read_linked
 from understudy.errors import DataError
 from understudy.privacy import Ledger, PureDP, Unit
@@ -71,6 +73,17 @@ def without(given: dict[str, pd.DataFrame], who: int) -> dict[str, pd.DataFrame]
         "people": given["people"][given["people"]["who"] != who],
         "visits": given["visits"][given["visits"]["person"] != who],
     }
+
+
+def in_duckdb(path: Path, given: dict[str, pd.DataFrame]) -> dict[str, Database]:
+    duckdb = pytest.importorskip("duckdb", reason="no DuckDB (pip install 'understudy[sql]')")
+    pytest.importorskip("ibis", reason="no Ibis (pip install 'understudy[sql]')")
+    with duckdb.connect(str(path)) as database:
+        for name, frame in given.items():
+            database.register("given", frame.sample(frac=1, random_state=1))  # a database knows no order
+            database.execute(f"CREATE TABLE {name} AS SELECT *, 1 AS unused FROM given")
+            database.unregister("given")
+    return {name: Database(url=str(path), table=name) for name in given}
 
 
 PEOPLE = st.lists(st.integers(0, 9), max_size=8, unique=True)
@@ -141,7 +154,7 @@ def test_a_replaced_entity_moves_marginals_by_no_more_than_the_unit_says(people,
     assert found[0].exact_row_count() == found[1].exact_row_count() == most * (len(people) + 1)
 
 
-@pytest.mark.parametrize("kind", ["frame", "polars", "csv", "parquet"])
+@pytest.mark.parametrize("kind", ["frame", "polars", "csv", "parquet", "duckdb"])
 @pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
 def test_neighbours_through_every_source(tmp_path, kind, relation):
     """What the curator seals moves by no more than it says; the marginal does not depend on which events are chosen."""
@@ -154,8 +167,8 @@ def test_neighbours_through_every_source(tmp_path, kind, relation):
             other = {name: pd.concat([other[name], new[name]]) for name in other}
         seals = []
         for number, version in enumerate((whole, other)):
-            sources = {}
-            for name, frame in version.items():
+            sources = in_duckdb(tmp_path / f"{who}-{number}.duckdb", version) if kind == "duckdb" else {}
+            for name, frame in version.items() if kind != "duckdb" else ():
                 path = tmp_path / f"{who}-{number}-{name}.{kind}"
                 if kind == "csv":
                     frame.to_csv(path, index=False)
@@ -204,6 +217,27 @@ def test_the_same_records_whatever_holds_the_keys(tmp_path):
     assert read_keys(pd.DataFrame({"k": pd.Categorical(["b", "a"])}), "k").tolist() == ["b", "a"]
 
 
+def test_tables_of_a_database_are_read_as_files_are_through_one_snapshot(tmp_path, monkeypatch):
+    """As many records of each event as of any other (60 is a multiple of every number here), so that nothing depends on which are chosen."""
+    whole = tables([3, 1, 7, 8], [7, 1, 1, 7, 7, 3], 1)
+    whole["visits"]["day"] = [3, 9, 27, 12, 1, 5]  # no ties
+    stored = in_duckdb(tmp_path / "a.duckdb", whole)
+    from understudy.data import sources
+
+    opened = []
+    connect = sources.connect
+    monkeypatch.setattr(sources, "connect", lambda source: opened.append(source) or connect(source))
+    found = [records(item, most=60) for item in (whole, stored, stored | {"people": whole["people"]})]
+    assert len(opened) == 2, "one for both tables, one for one of them"
+    for other in found[1:]:
+        for left, right in zip(
+            found[0].distinct(found[0].schema.names), other.distinct(found[0].schema.names), strict=True
+        ):
+            np.testing.assert_array_equal(left, right)
+    with pytest.raises(DataError, match="missing columns: 'sex'"):
+        records(in_duckdb(tmp_path / "b.duckdb", whole | {"people": whole["people"][["who"]]}))
+
+
 def test_a_table_of_keys_alone_and_entities_known_by_their_events():
     whole = tables([1, 2, 3], [1, 1, 3], 0)
     keys = records({"people": whole["people"][["who"]], "visits": whole["visits"]}, KEYS_ONLY)
@@ -223,7 +257,7 @@ def test_a_table_of_keys_alone_and_entities_known_by_their_events():
         (lambda t: t["visits"].drop(columns="person", inplace=True), "person"),
         (lambda t: t.__setitem__("visitors", 1), "no table 'visitors'"),
         (lambda t: t.pop("people"), "'people' has no source"),
-        (lambda t: t.__setitem__("people", Database(url="duckdb://", table="t")), "database"),
+        (lambda t: t.__setitem__("people", "people.duckdb"), "A database holds many tables"),
         (lambda t: t.__setitem__("people", pl.LazyFrame({"who": [1]})), "lazy frame"),
         (lambda t: t.__setitem__("people", 3), "type 'int'"),
     ],
@@ -285,3 +319,37 @@ def test_what_an_interrupted_fit_began_with_is_known_by_its_entities_too():
         records_digest([read(LinkedTables(tables=item), SCHEMA)], bytes(32)) for item in (whole, moved, more)
     }
     assert len(digests) == 3
+
+
+@pytest.mark.parametrize("schema", [SCHEMA, VIRTUAL], ids=["with a table", "by their events"])
+def test_entities_are_held_out_with_all_their_rows(schema):
+    """Both parts together are the whole, no entity is in both, and an entity more or less changes no other's side."""
+    whole = tables(list(range(60)), [who for who in range(60) for _ in range(who % 5)], 4)
+    given = whole if schema is SCHEMA else {"visits": whole["visits"].assign(sex="m")}
+    division = HoldOut(0.4, key=bytes(range(32)), id_column="who")
+    parts = [
+        read_linked(read_table, LinkedTables(tables=given), schema, hold_out=item)
+        for item in (division, division.set_aside)
+    ]
+    all_of_them = read_linked(read_table, LinkedTables(tables=given), schema)
+    assert all(part.filtered for part in parts)
+    assert not all_of_them.filtered
+    counted = [
+        table.truncated("who", 20, np.arange(table.exact_row_count(), dtype=np.uint64)).count(
+            ("number_of_events",)
+        )
+        for table in (*parts, all_of_them)
+    ]
+    np.testing.assert_array_equal(counted[0] + counted[1], counted[2])
+    assert all((item % 20 == 0).all() for item in counted), "all rows of an entity are on one side"
+    assert 20 * 10 < counted[1].sum() < 20 * 40
+    fewer = (
+        without(whole, 17)
+        if schema is SCHEMA
+        else {"visits": given["visits"][given["visits"]["person"] != 17]}
+    )
+    read = read_linked(read_table, LinkedTables(tables=fewer), schema, hold_out=division)
+    change = counted[0] - read.truncated("who", 20, np.arange(read.exact_row_count(), dtype=np.uint64)).count(
+        ("number_of_events",)
+    )
+    assert np.abs(change).sum() in (0, 20)

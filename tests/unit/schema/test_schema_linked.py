@@ -107,8 +107,8 @@ WRONG = [
     (((("tables", 1, "name"), 7),), "give the table a name"),
     (((("tables", 1, "link"), "ward"),), "must be a list"),
     (((("tables", 1, "derived"), ["x"]),), "must be a mapping"),
-    (((("tables", 1, "source"), 4),), "must be text"),
-    (((("tables", 1, "source"), "stays\0.csv"),), "must be text"),
+    (((("tables", 1, "source"), 4),), "name of a file"),
+    (((("tables", 1, "source"), "stays\0.csv"),), "name of a file"),
     (((("tables", 0, "columns", 0), "sex"),), "each must be a mapping"),
     (((("tables", 1, "columns", 1), ["ward"]),), "each must be a mapping"),
     (((("tables", 1, "fixed"), ["ward"]),), "is a column of 'patients'"),
@@ -132,7 +132,7 @@ def test_several_tables_of_events_are_refused() -> None:
     plain["tables"].append({**copy.deepcopy(plain["tables"][1]), "name": "visits"})
     with pytest.raises(SchemaError, match="exactly one table of events"):
         Schema.from_dict(plain)
-    with pytest.raises(SchemaError, match="there is none here"):
+    with pytest.raises(SchemaError, match="there is none"):
         Schema.from_dict(changed((("tables",), [parse_plain(TEXT)["tables"][0]])))
 
 

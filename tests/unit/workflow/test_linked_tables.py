@@ -219,7 +219,6 @@ def test_files_of_a_schema_file_and_a_count_of_events(register, tmp_path):
         ({"unit": Unit.add_remove_person("who", max_rows=2)}, UsageError, "Name the same column"),
         ({"schema": None}, UsageError, "tables and their keys"),
         ({"schema": patient_stays_schema()}, UsageError, "tables and keys"),
-        ({"hold_out": 0.2}, UsageError, "hold-out"),
         ({"out": "x.csv"}, OutputError, "slash"),
         ({"table": "stays"}, UsageError, "describes linked tables"),
         ({"table": {"patients": 1}}, DataError, "'stays' has no source"),

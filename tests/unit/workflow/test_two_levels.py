@@ -11,12 +11,13 @@ import polars as pl
 import pytest
 
 from understudy.data import Database, read_table
+from understudy.data.events import read_events
 from understudy.datasets import patient_stays, patient_stays_schema
 from understudy.errors import UnusableMethod, UsageError
 from understudy.privacy import Budget, Ledger, Unit
 from understudy.schema import Schema
 from understudy.workflow import Delivery, Fit, Payment, mechanism_for, plan_synthesis, synthesize
-from understudy.workflow.events import entity_of, read_events
+from understudy.workflow.events import entity_of
 
 PERSON = Unit.add_remove_person("patient", max_rows=2)
 PLAIN = Schema.parse(
@@ -68,7 +69,6 @@ def test_the_ledger_pays_the_same_for_both_and_both_share_it(stays):
     [
         ({"method": "privbayes"}, UnusableMethod, "--flat"),
         ({"unit": Unit.add_remove_person("person", max_rows=2)}, UsageError, "Name the same column"),
-        ({"table": Database(url="duckdb://", table="stays")}, UsageError, "--flat"),
         ({"table": pl.LazyFrame({"patient": [1]})}, UsageError, "collect"),
         ({"schema": replace(PLAIN, row_count=12_345)}, UsageError, "row_count"),
     ],
@@ -150,4 +150,19 @@ def test_rows_in_any_order_of_the_file_are_put_in_theirs(stays, tmp_path):
 def test_discovery_comes_before_two_levels(stays):
     made = synthesize(stays, unit=PERSON, epsilon=20.0, delta=1e-6, discover=0.3, ledger="memory", seed=1)
     assert made.frame.columns[0] == "patient"
+    assert made.frame["patient"].duplicated().any()
+
+
+def test_a_table_of_a_database_is_fitted_as_one_of_files(tmp_path, stays):
+    duckdb = pytest.importorskip("duckdb", reason="no DuckDB (pip install 'understudy[sql]')")
+    pytest.importorskip("ibis", reason="no Ibis (pip install 'understudy[sql]')")
+    with duckdb.connect(str(tmp_path / "register.duckdb")) as database:
+        database.register("given", stays)
+        database.execute("CREATE TABLE stays AS SELECT * FROM given")
+    source = Database(url=str(tmp_path / "register.duckdb"), table="stays")
+    made = synthesize(
+        source, schema=PLAIN, unit=PERSON, epsilon=50.0, method="mst", ledger=tmp_path / "a.ledger", seed=1
+    )
+    assert made.persons == pytest.approx(stays["patient"].nunique(), rel=0.05)
+    assert list(made.frame) == ["patient", "ward", "readmitted"]
     assert made.frame["patient"].duplicated().any()

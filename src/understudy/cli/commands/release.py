@@ -144,7 +144,10 @@ def read_spec(
     from understudy.release.spec.spec import Spec
 
     described = Spec.read(spec)
-    if source is not None:
+    entity = described.schema.entity
+    if source is not None and in_database is None and entity is not None and entity.tables is not None:
+        described = described.with_source(source)  # a folder, or a database with all of the tables
+    elif source is not None:
         described = described.with_source(parse_source(source, in_database, immutable)[0])
     elif in_database is not None or immutable:
         raise UsageError("--table and --immutable go with --source and the address of a database.")
@@ -168,6 +171,11 @@ def summary(outcome: ReleaseResult | ReleaseFailure, folder: Path) -> dict[str, 
         return common | {
             "out": str(folder),
             "rows": len(outcome.synthetic),
+            **(
+                {"tables": {name: len(table) for name, table in outcome.tables.items()}}
+                if outcome.tables
+                else {}
+            ),
             "configuration": outcome.configuration.to_dict(),
         }
     return common | {"reason": outcome.reason}  # type: ignore[union-attr]

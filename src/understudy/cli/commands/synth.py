@@ -51,6 +51,7 @@ from understudy.cli.options import (
     parse_consent,
     parse_header,
     parse_method,
+    parse_options,
     parse_source,
     parse_unit_with_look,
     summary,
@@ -168,9 +169,53 @@ def synth(
     from understudy.data.output import require_writable
     from understudy.schema import Schema
     from understudy.workflow import Delivery, Fit, Payment, described_by, plan_synthesis, reason_for
-    from understudy.workflow.events import entity_of, file_endings, linked_source
+    from understudy.workflow.events import (
+        entity_of,
+        file_endings,
+        linked_source,
+        refuse_for_register,
+        register_source,
+        synthesize_register,
+    )
 
     budget = parse_budget(epsilon, delta, rho, mu)
+    several = register_source(table, schema)
+    if several is not None:
+        refuse_for_register(
+            flat=flat, discover=discover is not None, hold_out=hold_out is not None, population=population, model=model is not None,
+            rows=rows is not None, rows_lost=rows_lost, workload=workload is not None or for_column is not None, sets=sets is not None,
+            checkpoint=checkpoint is not None, chunk_rows=chunk_rows is not None, partition_by=partition_by is not None,
+            table=in_database is not None, immutable=immutable,
+        )  # fmt: skip
+        key = several[1].pairs[0].plain["entity"]["id"]
+        privacy_unit, _ = parse_unit_with_look(
+            unit, id_column or key, max_rows_per_person, flat=False, rows_lost=False
+        )
+        with progress_bar("register", quiet=quiet or json) as progress:
+            made = synthesize_register(
+                *several,
+                unit=privacy_unit,
+                budget=budget,
+                method=method,
+                options=parse_options(option),
+                payment=Payment(
+                    ledger=ledger,
+                    table_name=table_name,
+                    another=another_ledger,
+                    consent=parse_consent(accept_facts, accept_invariant, by),
+                    unfinished=unfinished,
+                ),
+                out=out,
+                seed=seed,
+                separator=separator,
+                encoding=encoding,
+                progress=progress,
+            )
+        if json:
+            print_json(_document(made, Delivery(out=out, seed=seed)))
+        else:
+            _report(made, Delivery(out=out, seed=seed))
+        return
     given = None if schema is None else Schema.read(schema)
     linked = linked_source(table, given)
     if linked is not None:

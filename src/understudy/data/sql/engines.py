@@ -53,7 +53,10 @@ class DuckdbSession(Session):
         self._paths = [folder]
         _spill_to(engine, _spills_of(folder.resolve()))
         engine.execute("BEGIN TRANSACTION")
-        return _named_table(self._con, self.source.table)
+        return self._named(self.source.table)
+
+    def _named(self, table: str) -> Any:
+        return _named_table(self._con, table)
 
     def _run(self, sql: str) -> Iterator[pa.RecordBatch]:
         result = self._con.con.execute(sql)
@@ -70,7 +73,6 @@ class PostgresSession(Session):
     dialect = "postgres"
 
     def _open(self) -> Any:
-        import ibis
         import psycopg
 
         self._snapshot = psycopg.connect(self.source.url, autocommit=False)
@@ -82,9 +84,15 @@ class PostgresSession(Session):
             cursor.execute("SET LOCAL jit = off")
             cursor.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
             cursor.execute("SELECT count(*) FROM pg_catalog.pg_class LIMIT 1")
+        return self._named(self.source.table)
+
+    def _named(self, table: str) -> Any:
+        import ibis
+        import psycopg
+
         with psycopg.connect(self.source.url, autocommit=True) as other:
-            table = _named_table(ibis.postgres.from_connection(other), self.source.table)
-            return ibis.table(table.schema(), name=table.op().name, database=_database_of(table))
+            found = _named_table(ibis.postgres.from_connection(other), table)
+            return ibis.table(found.schema(), name=found.op().name, database=_database_of(found))
 
     def _run(self, sql: str) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
@@ -106,6 +114,7 @@ class SparkSession_(Session):
 
     dialect = "pyspark"
     streams = False
+    _views = 0
 
     def _open(self) -> Any:
         import ibis
@@ -135,12 +144,16 @@ class SparkSession_(Session):
         self._spark = builder.getOrCreate()
         self._spark.sparkContext.setLogLevel("OFF")  # task errors quote values
         self._con = ibis.pyspark.connect(self._spark)
-        table = self.source.table
+        return self._named(self.source.table)
+
+    def _named(self, table: str) -> Any:
         if _is_path(table):
-            self._paths = _local_files(table)
-            if not self._paths and not self.source.immutable:
+            files = _local_files(table)
+            if not files and not self.source.immutable:
                 raise undeclared(self.source)
-            name = f"understudy_{id(self):x}"
+            self._paths = [*self._paths, *files]
+            self._views += 1
+            name = f"understudy_{id(self):x}_{self._views}"
             self._spark.read.parquet(table).createOrReplaceTempView(name)
             return self._con.table(name)
         if not self.source.immutable:
@@ -173,7 +186,10 @@ class OtherSession(Session):
         self._con = ibis.connect(self.source.url)
         self.dialect, self.quoting = self._con.name, self._con.dialect
         self.groups = self.dialect not in ("mysql", "sqlite", "singlestore")
-        return _named_table(self._con, self.source.table)
+        return self._named(self.source.table)
+
+    def _named(self, table: str) -> Any:
+        return _named_table(self._con, table)
 
     def _run(self, sql: str) -> Iterator[pa.RecordBatch]:
         yield from self._con.to_pyarrow_batches(self._con.sql(sql), chunk_size=BATCH_ROWS)

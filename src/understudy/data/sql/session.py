@@ -156,6 +156,10 @@ class Session:
     def _open(self) -> Any:
         raise TypeError("Session is a base; use connect.")
 
+    def _named(self, table: str) -> Any:
+        """Return another table of the same database as an Ibis expression."""
+        raise TypeError("Session is a base; use connect.")
+
     def _compile(self, query: Any) -> str:
         import ibis
 
@@ -181,6 +185,13 @@ class Session:
         except Exception as error:
             failure = explain(error, self.source.label)
         raise failure
+
+    def beside(self, table: str) -> Any:
+        """Return another table of the same database as an Ibis expression, seen through the same snapshot."""
+        found = self.guarded(lambda: self._named(table))
+        if self._paths:
+            self._stamp = self.guarded(lambda: file_stamp(self._paths))
+        return found
 
     def defined(self, query: Any) -> Any:
         """Return a query under a name of its own: other queries use it without its being compiled again."""

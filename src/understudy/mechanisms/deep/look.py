@@ -1,6 +1,6 @@
 """Noisy votes of teachers, each of which has seen a part of the records of its own (PATE, Papernot et al. 2017).
 
-Every record is dealt to one teacher by a random number of its own, which depends on nothing else. Teachers are small networks that learn to
+Every record, or every person with all records, is dealt to one teacher by a random number of its own, which depends on nothing else. Teachers are small networks that learn to
 tell their records from made-up ones, which are public. Asked about made-up records, each teacher votes "real" or not, and what leaves the
 curator is the number of votes plus whole-number noise.
 
@@ -13,6 +13,11 @@ j-th old one, which have the same law: again at most ``k`` teachers differ. Ever
 - it computes with its own records, its own random numbers and public inputs, in arrays whose shapes are public;
 - it draws its batches with words reserved for it, however many records others have;
 - the number of teachers, of rows they look at and of questions is fixed beforehand.
+
+*People dealt as a whole.* Where the unit is a person and the table knows which rows are of one (a table in memory), all rows of a person go to one teacher, by one random number of that person. Fix
+the numbers of all people. Adding or removing a person changes the records of the one teacher that the person's number names; a replaced person uses the number of the old one, which has the same law. So *one*
+teacher differs, however many rows the person has, and ``k`` is 1 in what follows. Whether people are dealt as a whole follows from the unit and from where the table is, which are public, and it is
+part of the plan that is charged.
 
 So, given all earlier answers, the number of votes on one question changes by at most ``k``, and ``m`` questions change by at most ``k m`` in L1
 and ``k sqrt(m)`` in L2. What a question is may depend on earlier answers: Gaussian and Laplace costs add up adaptively. Votes are not weighed by how
@@ -34,6 +39,7 @@ import numpy.typing as npt
 
 from understudy.curator import Curator, Sealed, hide_errors
 from understudy.data import Table
+from understudy.data.persons import Persons
 from understudy.errors import BudgetError
 from understudy.marginals import Measurement
 from understudy.mechanisms.deep.critic import Critic, Weights
@@ -325,6 +331,8 @@ class PanelPlan:
         Of each answer.
     marginals
         Noise of the one-way marginals, one per column, or nothing.
+    whole
+        Whether all rows of a person are dealt to one teacher.
 
     Examples
     --------
@@ -342,6 +350,7 @@ class PanelPlan:
     questions: int
     noise: Noise
     marginals: tuple[Noise, ...] = ()
+    whole: bool = False
 
     def __post_init__(self) -> None:
         for name in ("teachers", "hidden", "batch", "questions"):
@@ -358,20 +367,26 @@ class PanelPlan:
         events: list[Event] = [
             noise.event(l1=unit.histogram_l1, l2=unit.histogram_l2) for noise in self.marginals
         ]
-        most = unit.max_rows * self.questions
-        events.append(self.noise.event(l1=most, l2=votes_l2(unit, self.questions)))
+        touched = 1 if self.whole else unit.max_rows
+        most = touched * self.questions
+        events.append(self.noise.event(l1=most, l2=votes_l2(touched, self.questions)))
         return events[0] if len(events) == 1 else Composed(tuple(events))
 
 
-def votes_l2(unit: Unit, questions: int) -> float:
-    """Return the largest Euclidean change of the answers to so many questions, rounded up.
+def votes_l2(touched: int, questions: int) -> float:
+    """Return the largest Euclidean change of the answers to so many questions if one unit changes so many teachers, rounded up.
 
     Examples
     --------
-    >>> votes_l2(Unit.replace_one(), 4)
+    >>> votes_l2(1, 4)
     2.0
     """
-    return float_up(sqrt_up(Fraction(unit.max_rows**2 * questions), bits=53))
+    return float_up(sqrt_up(Fraction(touched**2 * questions), bits=53))
+
+
+def deals_people(curator: Curator) -> bool:
+    """Say whether all rows of a person can be dealt to one teacher: the unit is a person, and the table is in memory. Public."""
+    return curator.unit.id_column is not None and getattr(curator._table, "whose", None) is not None
 
 
 def open_panel(curator: Curator, plan: PanelPlan, *, generator: np.random.Generator, purpose: str) -> Panel:
@@ -387,6 +402,10 @@ def open_panel(curator: Curator, plan: PanelPlan, *, generator: np.random.Genera
     In: private. Out: under seal; see the head of this module.
     """
     check_fit(curator, plan.layout)
+    if plan.whole and not deals_people(curator):
+        raise BudgetError(
+            "People are dealt as a whole where the unit is a person and the table is in memory."
+        )
     curator._pay(plan.event(curator.unit), purpose=purpose)
     return Panel(curator, plan, generator)
 
@@ -418,7 +437,11 @@ class Panel(Paid):
         self._plan = plan
         self._left = plan.questions
         self._codes = read_codes(curator._table)
-        dealt = deal(len(self._codes), plan.teachers, self._randomness.words(len(self._codes)))
+        if plan.whole:
+            whose: Persons = getattr(curator._table, "whose", np.zeros(0, np.int64))
+            dealt = deal_people(whose, plan.teachers, self._randomness)
+        else:
+            dealt = deal(len(self._codes), plan.teachers, self._randomness.words(len(self._codes)))
         self._order = np.argsort(dealt, kind="stable")
         self._sizes = np.bincount(dealt, minlength=plan.teachers).astype(np.int64)
         self._starts = np.concatenate([[0], np.cumsum(self._sizes)[:-1]]).astype(np.int64)
@@ -514,7 +537,7 @@ class Panel(Paid):
         Privacy
         -------
         In: private. Out: releasable, some of the questions that :func:`open_panel` charged for (head of this module). One unit changes the
-        votes of at most ``max_rows`` teachers, so each number by at most as much, and every number gets fresh noise.
+        votes of at most ``max_rows`` teachers, or of one where people are dealt as a whole, so each number by at most as much, and every number gets fresh noise.
         """
         if len(made_up) > self._left:
             raise BudgetError(f"{self._left} of the {self._plan.questions} questions paid for are left.")
@@ -544,6 +567,20 @@ def deal(rows: int, teachers: int, words: npt.NDArray[np.uint64]) -> Ints:
     if len(words) != rows:
         raise BudgetError("Each row is dealt by a random number of its own.")
     return (words % np.uint64(teachers)).astype(np.int64)
+
+
+def deal_people(whose: Persons, teachers: int, randomness: Randomness) -> Ints:
+    """Return the teacher of each row: that of its person, a function of one random number of that person and of nothing else.
+
+    Examples
+    --------
+    >>> from understudy.privacy import SeededRandomness
+    >>> dealt = deal_people(np.array([4, 9, 4, 4]), 1_000, SeededRandomness(1))
+    >>> len(set(dealt[[0, 2, 3]].tolist()))
+    1
+    """
+    people, place = np.unique(whose, return_inverse=True)
+    return deal(len(people), teachers, randomness.words(len(people)))[place.reshape(-1)]
 
 
 def dense_inputs(layout: Layout, codes: npt.NDArray[Any], conditions: Ints) -> Singles:

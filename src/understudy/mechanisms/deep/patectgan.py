@@ -13,7 +13,7 @@ from understudy.marginals import Statistic
 from understudy.mechanisms.allocation import total_is_public
 from understudy.mechanisms.base import Plan, total_deviation
 from understudy.mechanisms.deep.base import ROWS_SHARE, WIDEST, Adversarial, Pace, Trained
-from understudy.mechanisms.deep.look import PanelPlan, dense_inputs, open_panel, votes_l2
+from understudy.mechanisms.deep.look import PanelPlan, deals_people, dense_inputs, open_panel, votes_l2
 from understudy.mechanisms.options import at_least, between, one_of, unused, up_to_one
 from understudy.mechanisms.source import Paper, Source
 from understudy.privacy import Accounting, Budget, Gaussian, Laplace, Noise, Unit, noise_for
@@ -116,20 +116,29 @@ class PATECTGAN(Adversarial):
         return self.teachers or max(2, min(1_000, rows // self.sample_per_teacher))
 
     def _panel(
-        self, schema: Schema, unit: Unit, accounting: Accounting, cost: float, rows: int
+        self,
+        schema: Schema,
+        unit: Unit,
+        accounting: Accounting,
+        cost: float,
+        rows: int,
+        *,
+        whole: bool | None = None,
     ) -> tuple[PanelPlan, int]:
-        """Return the panel and the number of rounds that a cost pays for."""
+        """Return the panel and the number of rounds that a cost pays for; ``whole`` says whether people are dealt as a whole, by default where they are the unit."""
+        whole = unit.id_column is not None if whole is None else whole
+        touched = 1 if whole else unit.max_rows
         layout = self._layout(schema)
         columns = len(schema.names)
         each, votes = accounting.split(cost, [self.marginal_share, 1 - self.marginal_share])
         marginal = noise_for(accounting, unit, accounting.split(each, [1.0] * columns)[0])
         rounds = self._rounds(rows)
         if self.noise_multiplier is not None:
-            rounds = self._affordable(accounting, unit, votes, rounds)
-            noise = self._given_noise(accounting, unit)
+            rounds = self._affordable(accounting, touched, votes, rounds)
+            noise = self._given_noise(accounting, touched)
         else:
             asked = rounds * self.questions
-            noise = noise_within(accounting, votes, l1=unit.max_rows * asked, l2=votes_l2(unit, asked))
+            noise = noise_within(accounting, votes, l1=touched * asked, l2=votes_l2(touched, asked))
         teachers = self._number(rows)
         plan = PanelPlan(
             layout,
@@ -140,21 +149,22 @@ class PATECTGAN(Adversarial):
             rounds * self.questions,
             noise,
             (marginal,) * columns,
+            whole,
         )
         return plan, rounds
 
-    def _given_noise(self, accounting: Accounting, unit: Unit) -> Noise:
+    def _given_noise(self, accounting: Accounting, touched: int) -> Noise:
         assert self.noise_multiplier is not None
-        scale = self.noise_multiplier * unit.max_rows
+        scale = self.noise_multiplier * touched
         return Laplace(scale) if accounting.name == "pure" else Gaussian(scale)
 
-    def _affordable(self, accounting: Accounting, unit: Unit, cost: float, most: int) -> int:
+    def _affordable(self, accounting: Accounting, touched: int, cost: float, most: int) -> int:
         """Return how many rounds fit a cost with the noise that was given."""
-        noise = self._given_noise(accounting, unit)
+        noise = self._given_noise(accounting, touched)
 
         def fits(rounds: int) -> bool:
             asked = rounds * self.questions
-            event = noise.event(l1=unit.max_rows * asked, l2=votes_l2(unit, asked))
+            event = noise.event(l1=touched * asked, l2=votes_l2(touched, asked))
             return accounting.cost(event) <= cost
 
         low, high = 0, most + 1
@@ -192,6 +202,8 @@ class PATECTGAN(Adversarial):
                 f"{panel.teachers} teachers with about {rows / panel.teachers:.0f} rows each answer {panel.questions:,} questions in "
                 f"{rounds:,} rounds, with noise of scale {panel.noise.scale:.4g} votes on each answer."
             )
+        if unit.max_rows > 1:
+            note += " All rows of a person go to one teacher; of tables on disk and in databases each row goes to one, with so much more noise."
         return self._planned(schema, unit, budget, panel.marginals[0], note)
 
     # ------------------------------------------------------------------ fitting
@@ -200,7 +212,14 @@ class PATECTGAN(Adversarial):
         from understudy.mechanisms.deep.networks import Student
 
         rows, row_measurements = self._rows(curator)
-        plan, rounds = self._panel(curator.schema, curator.unit, curator.accounting, curator.remaining, rows)
+        plan, rounds = self._panel(
+            curator.schema,
+            curator.unit,
+            curator.accounting,
+            curator.remaining,
+            rows,
+            whole=deals_people(curator),
+        )
         layout, batch = plan.layout, self._batch(rows)
         panel = open_panel(
             curator,

@@ -5,7 +5,7 @@ All of it is post-processing of a released model.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ from understudy.engine.record_fitting.records import Allowed, fit_records
 from understudy.errors import ConstraintError, UnusableMethod, WorkloadError
 from understudy.mechanisms.drawing import Codes, Drawer
 from understudy.schema import Clique, Domain, Schema
-from understudy.schema.entities import EventColumns
+from understudy.schema.entities import GAP_STARTS, EventColumns, finest
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -87,18 +87,22 @@ class EventDrawer:
         """How many rows a table has when nobody says."""
         return round(self.entities * self.mean_events)
 
-    def frame(self, rows: int | None = None, *, seed: int | None = None) -> pd.DataFrame:
+    def frame(
+        self, rows: int | None = None, *, entities: int | None = None, seed: int | None = None
+    ) -> pd.DataFrame:
         """Draw a table: fresh ids, the rows of an entity together and in order.
 
         Parameters
         ----------
         rows
             So many rows at most, less than one entity away from it; by default those of as many entities as the model stands for.
+        entities
+            Instead of ``rows``: the rows of so many entities.
         seed
             Makes the draw repeatable.
         """
         generator = np.random.default_rng(seed)
-        _, _, codes, owner = self._drawn(rows, generator)
+        _, _, codes, owner = self._drawn(rows, generator, entities)
         frame = self._decoded(codes, owner, generator)
         assert self.schema.entity is not None
         frame.insert(0, self.schema.entity.id, owner + 1)
@@ -110,23 +114,33 @@ class EventDrawer:
         assert self.schema.entity is not None
         return self.schema.entity.tables
 
-    def tables(self, rows: int | None = None, *, seed: int | None = None) -> dict[str, pd.DataFrame]:
+    def tables(
+        self, rows: int | None = None, *, entities: int | None = None, seed: int | None = None
+    ) -> dict[str, pd.DataFrame]:
         """Draw linked tables: every entity has one row and a fresh key, and every event has the key of an entity.
 
         Entities that are only known by the ids of their events have no table of their own.
 
         Parameters
         ----------
-        rows, seed
+        rows, entities, seed
             As for `frame`; ``rows`` are those of the table of events.
         """
+        generator = np.random.default_rng(seed)
+        if self.linked is None:
+            raise WorkloadError("This is a model of one table; draw it with sample.")
+        return self._frames(*self._drawn(rows, generator, entities), generator)
+
+    def _frames(
+        self, who: Codes, numbers: Ints, codes: Codes, owner: Ints, generator: np.random.Generator
+    ) -> dict[str, pd.DataFrame]:
+        """Turn entities and events into linked tables."""
         import pandas as pd
 
-        schema, generator = self.schema, np.random.default_rng(seed)
-        entity, linked = schema.entity, self.linked
-        if entity is None or linked is None:
-            raise WorkloadError("This is a model of one table; draw it with sample.")
-        who, numbers, codes, owner = self._drawn(rows, generator)
+        schema, linked = self.schema, self.linked
+        entity = schema.entity
+        assert entity is not None
+        assert linked is not None
         events = self._decoded(codes, owner, generator)
         if not entity.min_events:
             events = events.drop(columns=[name for name in self.entity_columns if name in events])
@@ -148,21 +162,49 @@ class EventDrawer:
         assert self.schema.entity is not None
         return self.schema.select(self.schema.entity.fixed).output_names if self.schema.entity.fixed else ()
 
-    def _drawn(self, rows: int | None, generator: np.random.Generator) -> tuple[Codes, Ints, Codes, Ints]:
+    def _drawn(
+        self, rows: int | None, generator: np.random.Generator, entities: int | None
+    ) -> tuple[Codes, Ints, Codes, Ints]:
         """Draw entities, their numbers of events, the codes of all events, and whose they are."""
-        who, numbers = self._entities(rows, generator)
+        who, numbers = self._entities(rows, generator, entities)
         codes, owner = self._walked(who, numbers, generator)
         return who, numbers, self._fitted(codes, numbers, generator), owner
 
     # -- entities ------------------------------------------------------------------------------
 
-    def _entities(self, rows: int | None, generator: np.random.Generator) -> tuple[Codes, Ints]:
+    def _given(self, fixed: Mapping[str, npt.NDArray[Any]], generator: np.random.Generator) -> Codes:
+        """Return entities of which all that is fixed is known, as event records, with a number of events from the model given that.
+
+        Where the model holds no entity with all of it, the number is drawn given less.
+        """
+        domain = self.model.schema.domain
+        size = len(next(iter(fixed.values())))
+        codes = np.zeros((size, len(domain)), dtype=np.uint32)
+        for name, values in fixed.items():
+            codes[:, self._place(name)] = values
+        number = self._place(self.parts.number)
+        left = np.arange(size)
+        names = list(fixed)
+        while len(left) and names:
+            drawn, possible = self._sample(domain.canonical(names), codes[left], generator)
+            codes[left[possible], number] = drawn[possible, number]
+            left = left[~possible]
+            names.pop(0)
+        if len(left):
+            codes[left, number] = self.model.distribution.sample_codes(len(left), generator)[:, number]
+        return codes
+
+    def _entities(
+        self, rows: int | None, generator: np.random.Generator, entities: int | None = None
+    ) -> tuple[Codes, Ints]:
         """Draw entities, as event records of which only what is the same in all of them will be used, and their numbers of events."""
         if rows is not None and rows < 0:
             raise WorkloadError(f"Cannot draw {rows} rows; ask for zero or more.")
         if rows and not self.mean_events > 0:
             raise WorkloadError("The model expects no events at all, so that no number of them can be drawn.")
-        wanted = self.entities if rows is None else int(rows / self.mean_events * 1.1) + 64
+        wanted = self.entities if entities is None else entities
+        if rows is not None:
+            wanted = int(rows / self.mean_events * 1.1) + 64
         codes = self._people(wanted, generator)
         numbers = self._numbers(codes, generator)
         if rows is None:
@@ -221,7 +263,7 @@ class EventDrawer:
         owner = np.repeat(np.arange(len(numbers)), numbers)
         starts = np.cumsum(numbers) - numbers
         made = np.zeros((len(owner), who.shape[1]), dtype=who.dtype)
-        events = [self._place(name) for name in parts.events]
+        events = [self._place(name) for name in parts.drawn]
         for step in range(int(numbers.max(initial=0))):
             some = np.flatnonzero(numbers > step)
             given = who[some].copy()
@@ -253,7 +295,7 @@ class EventDrawer:
         left = np.arange(len(given))
         events, fixed = (
             np.array([self._place(name) for name in names], dtype=np.int64)
-            for names in (parts.events, parts.fixed)
+            for names in (parts.drawn, parts.fixed)
         )
         for way in ways:
             names = self.model.schema.domain.canonical(way)
@@ -455,7 +497,12 @@ class EventDrawer:
         for name in schema.entity.fixed:  # values inside a bin are drawn once
             frame[name] = frame[name].take(first).set_axis(frame.index)
         order = schema.entity.order
-        if order is not None:
+        if order is not None and self.parts.gap is not None:
+            gaps = codes[:, self._place(self.parts.gap)].astype(np.int64)
+            days = self._days(columns[order].astype(np.int64), gaps, owner, generator)
+            fine = finest(schema.column(order))
+            frame[order] = Schema([fine]).decode({order: days}, seed=0)[order].set_axis(frame.index)
+        elif order is not None:
             column = schema.column(order)
             keys = columns[order] if column.kind == "ordinal" else frame[order].to_numpy()
             place = np.lexsort((keys, owner))
@@ -464,3 +511,91 @@ class EventDrawer:
             else:
                 frame[order] = frame[order].take(place).set_axis(frame.index)
         return frame
+
+    def _days(self, codes: Ints, gaps: Ints, owner: Ints, generator: np.random.Generator) -> Ints:
+        """Draw the day of each event, as a code of single days: within the bin of its date, never before the event before, and as many days after it as its gap says, where the two agree.
+
+        Bins of dates are put in order within an entity first. Where no day of the bin is as far from the event before as the gap says, the nearest such day is taken.
+        """
+        assert self.schema.entity is not None
+        column = self.schema.column(str(self.schema.entity.order))
+        fine = Schema([finest(column)])
+        everyday = fine.decode({column.name: np.arange(fine.domain.sizes[0])}, seed=0)
+        coarse = np.asarray(Schema([column]).encode_frame(everyday)[column.name], np.int64)
+        starts, ends = (
+            np.searchsorted(coarse, np.arange(column.size), side=side) for side in ("left", "right")
+        )
+        codes = codes[np.lexsort((codes, owner))]
+        first = np.searchsorted(owner, owner, side="left")
+        place = np.arange(len(owner)) - first
+        begin = np.array(GAP_STARTS)
+        until = np.append(begin[1:] - 1, len(coarse))
+        gaps = np.minimum(gaps, len(begin) - 1)
+        earliest, latest = starts[codes], ends[codes] - 1
+        steps = [np.flatnonzero(place == step) for step in range(int(place.max(initial=-1)) + 1)]
+        for now in reversed(steps[1:]):  # days from which the next event can be reached as its gap says
+            low = np.maximum(earliest[now - 1], earliest[now] - until[gaps[now]])
+            high = np.minimum(latest[now - 1], latest[now] - begin[gaps[now]])
+            fits = low <= high
+            earliest[now[fits] - 1], latest[now[fits] - 1] = low[fits], high[fits]
+        days = np.zeros(len(owner), np.int64)
+        for step, now in enumerate(steps):
+            low, high = earliest[now], latest[now]
+            if step:
+                before, gap = days[now - 1], gaps[now]
+                low, high = np.maximum(low, before), np.maximum(high, before)
+                near, far = before + begin[gap], before + until[gap]
+                fits = (near <= high) & (far >= low)
+                nearest = np.where(near > high, high, low)
+                low = np.where(fits, np.maximum(low, near), nearest)
+                high = np.where(fits, np.minimum(high, far), nearest)
+            days[now] = low + np.floor(generator.random(len(now)) * (high - low + 1)).astype(np.int64)
+        return days
+
+
+def register_tables(
+    models: Mapping[str, Model], numbers: Sequence[Mapping[str, str]], *, seed: int | None = None
+) -> dict[str, pd.DataFrame]:
+    """Draw a table of entities and several tables of their events, each from a model of its own.
+
+    The first model says who the entities are and how many events they have in its table. Every later one knows these numbers as fixed about an entity, so that how many events there are in
+    its table is drawn given them.
+
+    Parameters
+    ----------
+    models
+        A model of the entities with each table of events, by the name of that table.
+    numbers
+        For each model, which of its fixed columns holds the number of events in which of the tables before.
+    seed
+        Makes the draw repeatable.
+
+    Privacy
+    -------
+    Post-processing of released models.
+    """
+    generator = np.random.default_rng(seed)
+    made: dict[str, pd.DataFrame] = {}
+    fixed: dict[str, npt.NDArray[Any]] = {}
+    counted: dict[str, npt.NDArray[Any]] = {}
+    for (table, model), known in zip(models.items(), numbers, strict=True):
+        drawer = EventDrawer(model)
+        linked, entity = drawer.linked, drawer.schema.entity
+        assert linked is not None
+        assert entity is not None
+        if not fixed and not counted:
+            who, many = drawer._entities(None, generator)
+            fixed = {name: who[:, drawer._place(name)] for name in drawer.parts.fixed}
+        else:
+            beside = {column: counted[other] for other, column in known.items()}
+            who = drawer._given({**fixed, **beside}, generator)
+            many = drawer._numbers(who, generator)
+        counted[table] = who[:, drawer._place(drawer.parts.number)]
+        codes, owner = drawer._walked(who, many, generator)
+        frames = drawer._frames(who, many, drawer._fitted(codes, many, generator), owner, generator)
+        made[table] = frames[linked[1]]
+        if linked[0] not in made:
+            made = {linked[0]: frames[linked[0]], **made}
+        elif entity.count is not None:
+            made[linked[0]][entity.count] = many
+    return made

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import combinations
+from typing import Any
 
 from understudy.errors import UnusableMethod
 from understudy.marginals import Workload
@@ -13,6 +15,10 @@ from understudy.schema.entities import EventColumns
 CONDITIONAL = ("aim", "mst", "mwem-pgm", "independent", "gaussian", "hdmm-pgm", "privmrf")
 """Mechanisms whose models can be asked under a condition, exactly: those of graphical models."""
 
+_MODEL_MB, _WIDE_MODEL_MB, _WIDE = 10.0, 2.0, 10
+"""Model size of AIM, and that for more columns: the work of drawing an event given the one before grows with it."""
+_FIRST_SHARE = 0.08
+"""Of the budget, for the number of events of an entity: an error in it is multiplied by that number."""
 _CROSS_LINKS = 12
 """Most linked columns for which the row before is compared in other columns than the one itself."""
 
@@ -24,6 +30,43 @@ def require_conditional(synthesizer: Synthesizer) -> None:
             f"{synthesizer.name} cannot fit people with several rows: the next row is drawn given the one before, and its models cannot be asked "
             f"that. Use one of {', '.join(CONDITIONAL)}, or fit the rows without their order and number (--flat, flat=True)."
         )
+
+
+def event_mechanism(
+    method: str,
+    schema: Schema,
+    workload: Workload | None,
+    options: dict[str, Any],
+    *,
+    numbers: Sequence[str] = (),
+) -> Synthesizer:
+    """Return a mechanism for the event records of a table, with the marginals that matter of them.
+
+    Parameters
+    ----------
+    schema
+        Of the event records.
+    workload
+        Marginals of the table that its owner asks for, or None.
+    numbers
+        Fixed columns that hold numbers of events in other tables: the number in this one goes with each of them.
+    """
+    from understudy.mechanisms.registry import create
+    from understudy.mechanisms.registry import method as method_named
+
+    given = dict(options)
+    if method_named(method).takes_workload:
+        given["workload"] = event_workload(schema, workload)
+    if method == "aim":
+        assert schema.events_of is not None
+        wide = len(EventColumns.of(schema.events_of).events) > _WIDE
+        given.setdefault("max_model_mb", _WIDE_MODEL_MB if wide else _MODEL_MB)
+        number = EventColumns.of(schema.events_of).number
+        counted = [schema.domain.canonical((number, other)) for other in numbers] or [(number,)]
+        given.setdefault("first", tuple((clique, _FIRST_SHARE) for clique in counted))
+    made = create(method, **given)
+    require_conditional(made)
+    return made
 
 
 def event_workload(schema: Schema, asked: Workload | None = None) -> Workload:
@@ -71,4 +114,10 @@ def event_workload(schema: Schema, asked: Workload | None = None) -> Workload:
             for other in parts.before.values():
                 if other > before:
                     want(0.5, before, other)
+    if parts.gap is not None:
+        want(2.0, parts.number, parts.gap)
+        for name in (*parts.fixed, *parts.events):
+            want(0.5, parts.gap, name)
+        if parts.order is not None:
+            want(1.0, parts.gap, parts.before[parts.order])
     return Workload(domain, tuple(weights), tuple(weights.values()))

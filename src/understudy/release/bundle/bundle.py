@@ -103,6 +103,9 @@ FILES = {
     MANIFEST: "hashes of all files",
 }
 
+TABLE_FILE = "one of the linked tables, with its key"
+"""What the files of linked tables hold, in the folder ``tables``."""
+
 
 def write_bundle(result: ReleaseResult, folder: str | os.PathLike[str]) -> Path:
     """Write the bundle of a release to a new folder and return it.
@@ -132,6 +135,13 @@ def _fill(result: ReleaseResult, folder: Path) -> None:
         write_frame(result.synthetic, folder / name, schema=result.schema, synthetic=True)
         content = (folder / name).read_bytes()
         data[name] = (hashlib.sha256(content).hexdigest(), len(content))
+    for table, rows in result.tables.items():
+        (folder / "tables").mkdir(exist_ok=True)
+        for kind in dict.fromkeys(("csv", *result.spec.formats)):
+            name = f"tables/{table}.{kind}"
+            write_frame(rows, folder / name, schema=result.schema, synthetic=True)
+            content = (folder / name).read_bytes()
+            data[name] = (hashlib.sha256(content).hexdigest(), len(content))
     result.schema.write(folder / "schema.yaml")
     if result.model is not None:
         result.model.save(folder / "model.understudy")
@@ -140,6 +150,9 @@ def _fill(result: ReleaseResult, folder: Path) -> None:
     changes = _changes(result)
     absent |= {"changes.md", "changes.html"} if changes is None else set()
     listed = {name: explained for name, explained in FILES.items() if name not in absent}
+    listed |= {name: TABLE_FILE for name in data if name.startswith("tables/")}
+    if result.tables:
+        listed["data.csv"] = "the events of the linked tables, with the columns of their entity beside them"
     proved = certificate(result, data)
     about, columns = readme(result, files=listed), dictionary(result)
     texts: dict[str, str] = {
@@ -204,6 +217,7 @@ def certificate(result: ReleaseResult, data: Mapping[str, tuple[str, int]]) -> d
         "choices_fingerprint": result.spec.choices_fingerprint(),
         "schema_fingerprint": result.schema.fingerprint(),
         "rows": len(result.synthetic),
+        **({"tables": {name: len(rows) for name, rows in result.tables.items()}} if result.tables else {}),
         "data": {name: digest for name, (digest, _) in data.items()},
         "guarantee": result.guarantee.to_dict(),
         "ledger": {

@@ -12,6 +12,7 @@ from understudy.privacy import Budget
 from understudy.release.bundle.metadata import about_derived
 from understudy.release.bundle.reporting import (
     RARE_CONFIDENCE,
+    about_rows,
     at_least,
     between,
     odds_limit,
@@ -22,7 +23,7 @@ from understudy.release.bundle.reporting import (
 from understudy.release.result import CriterionResult, ReleaseGuarantee, ReleaseResult
 from understudy.release.selection.profiles import BestProfile
 from understudy.report import Block, Bullets, Heading, Page, Table, Text, chance
-from understudy.schema import Column
+from understudy.schema import Column, Schema
 from understudy.schema.spreadsheets import formula_values, is_formula
 
 COLUMNS = (
@@ -121,13 +122,14 @@ def readme(result: ReleaseResult, *, files: dict[str, str]) -> Page:
     """Return the README of a bundle; ``files`` maps the names of its files to what they hold."""
     spec = result.spec
     lead = [Text(spec.description.strip())] if spec.description.strip() else []
-    lead.append(
-        Text(
-            f"This is a synthetic table of {len(result.synthetic):,} rows and {len(result.schema.names)} columns. "
-            "None of its rows is the record of a person. It stands in for a sensitive table and was produced so that "
-            "every look at the real records was differentially private."
-        )
+    what = (
+        f"This is a synthetic table of {len(result.synthetic):,} rows and {len(result.schema.names)} columns. None of its rows is the record of a person. It stands in for a "
+        "sensitive table and was"
     )
+    if result.tables:
+        sizes = ", ".join(f"{name} with {len(table):,} rows" for name, table in result.tables.items())
+        what = f"These are synthetic linked tables: {sizes}. None of their rows is the record of a person. They stand in for sensitive tables and were"
+    lead.append(Text(f"{what} produced so that every look at the real records was differentially private."))
     return Page(
         spec.title or spec.name,
         [
@@ -194,7 +196,7 @@ def _for_users(result: ReleaseResult, files: dict[str, str]) -> list[Block]:
             "over the columns of this table. Their errors were checked, under the same guarantee, before the table was "
             "accepted."
         ),
-        *([Text(guarantee.unit.describe_cut())] if guarantee.unit.id_column is not None else []),
+        *([Text(about_rows(result.schema, guarantee.unit))] if guarantee.unit.id_column is not None else []),
         *([] if result.rows_lost is None else [Text(result.rows_lost.describe())]),
         Heading("Unintended use"),
         Text(
@@ -206,6 +208,7 @@ def _for_users(result: ReleaseResult, files: dict[str, str]) -> list[Block]:
         *_acceptance_words(result),
         Heading("Columns"),
         Table("Columns", ("column", "kind", "values", "unit", "description"), columns),
+        *_relations(result),
         Heading("Production process"),
         Bullets(
             [
@@ -222,6 +225,39 @@ def _for_users(result: ReleaseResult, files: dict[str, str]) -> list[Block]:
         Heading("Files"),
         Bullets([f"{name}: {words}" for name, words in files.items()]),
         Text("Check the bundle with: understudy verify FOLDER"),
+    ]
+
+
+def _relations(result: ReleaseResult) -> list[Block]:
+    """Say which tables there are and how they are joined, where there are several."""
+    lines = relations(result.schema) if result.tables else []
+    return [Heading("Tables and keys"), Bullets(lines)] if lines else []
+
+
+def relations(schema: Schema) -> list[str]:
+    """Return what joins linked tables, one line each; none for one table.
+
+    Examples
+    --------
+    >>> from understudy.schema import Schema
+    >>> relations(Schema.parse("columns: [{name: a, kind: boolean}]"))
+    []
+    """
+    entity = schema.entity
+    if entity is None or entity.tables is None:
+        return []
+    entities, events = entity.tables
+    key, reference = entity.id, entity.reference or entity.id
+    order = f", in the order of {entity.order}" if entity.order is not None else ", in no particular order"
+    if entity.min_events:
+        return [
+            f"{events} ({events}.{reference}): rows with the same {reference} belong to one of {entities}, which have no table of their own{order}. The numbers are fresh."
+        ]
+    count = "" if entity.count is None else f" {entity.count} is their number in {events}."
+    return [
+        f"{entities}: one row for each {key}, which is the key; the numbers are fresh.{count}",
+        f"{events}: {reference} is the {key} of a row of {entities} (foreign key); 0 to {entity.max_events:,} rows for each{order}.",
+        f"data.csv: the rows of {events} with the columns of their row of {entities} beside them.",
     ]
 
 
@@ -271,6 +307,8 @@ def dictionary(result: ReleaseResult) -> Page:
     sections += [(item.name, [Text(about_derived(item))]) for item in result.schema.derived]
     if rules:
         sections.append(("Rules that every row obeys", [Bullets(rules)]))
+    if result.tables:
+        sections.insert(0, ("Tables and keys", [Bullets(relations(result.schema))]))
     learnt = [column.name for column in result.spec.every_column if column.measured_facts]
     lead = [Text(f"What each column can hold. {_learnt(learnt, 'Nothing')}")]
     if rare:

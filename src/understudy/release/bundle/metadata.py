@@ -9,6 +9,7 @@ from typing import Any
 from understudy.release.result import ReleaseResult
 from understudy.schema import Column, Schema
 from understudy.schema.constraints.derived import DerivedColumn
+from understudy.schema.linked import package_of
 
 __all__ = [
     "SYNTHETIC",
@@ -26,6 +27,7 @@ _KEYWORDS = ["synthetic", "differential privacy"]
 
 _TABLE_TYPES = {"integer": "integer", "real": "number", "boolean": "boolean", "date": "date"}
 _CROISSANT_TYPES = {"integer": "sc:Integer", "real": "sc:Float", "boolean": "sc:Boolean", "date": "sc:Date"}
+_CROISSANT_OF_TABLE = {kind: _CROISSANT_TYPES[ours] for ours, kind in _TABLE_TYPES.items()}
 _MEDIA = {"csv": "text/csv", "csv.gz": "application/gzip", "parquet": "application/vnd.apache.parquet"}
 
 _CROISSANT_TERMS = (
@@ -81,6 +83,11 @@ def data_package(result: ReleaseResult, data: dict[str, tuple[str, int]]) -> dic
     ]
     order = {name: place for place, name in enumerate(result.schema.output_names)}
     fields.sort(key=lambda field: order[field["name"]])
+    fields = [
+        *({"name": name, "type": "integer", "description": words} for name, words in _ids(result).items()),
+        *fields,
+    ]
+    linked = _linked_resources(result, data)
     return {
         "profile": "data-package",
         "name": result.spec.name.lower().replace(" ", "-").replace("_", "-"),
@@ -91,9 +98,44 @@ def data_package(result: ReleaseResult, data: dict[str, tuple[str, int]]) -> dic
         "created": f"{result.finished[:10]}T00:00:00Z",
         **({"licenses": [_licence(result.spec.license)]} if result.spec.license else {}),
         "resources": [
-            _resource(name, *told, fields, _missing_texts(result.schema)) for name, told in data.items()
-        ],
+            _resource(name, *told, fields, _missing_texts(result.schema))
+            for name, told in data.items()
+            if name not in linked
+        ]
+        + list(linked.values()),
     }
+
+
+def _ids(result: ReleaseResult) -> dict[str, str]:
+    """Return the column of fresh numbers that says whose a row is, with words about it, where there is one."""
+    entity = result.schema.entity
+    if entity is None:
+        return {}
+    key = (entity.reference or entity.id) if entity.tables is not None else entity.id
+    return {key: f"Whose the row is: a fresh number for each {entity.id}."} if key in result.synthetic else {}
+
+
+def _linked_resources(
+    result: ReleaseResult, data: Mapping[str, tuple[str, int]]
+) -> dict[str, dict[str, Any]]:
+    """Return the description of each file of linked tables, with primary and foreign keys; none for one table."""
+    found: dict[str, dict[str, Any]] = {}
+    named = [name for name in data if name.startswith("tables/")]
+    if not named:
+        return found
+    csv = {name.split("/")[1].removesuffix(".csv"): name for name in named if name.endswith(".csv")}
+    described_tables = {
+        item["path"]: item for item in package_of(result.schema, result.tables, csv)["resources"]
+    }
+    for name in named:
+        digest, size = data[name]
+        stem, _, kind = name.split("/")[1].partition(".")
+        made = _resource(name, digest, size, [], [])
+        made["name"] = f"{stem.lower()}-{kind.replace('.', '-')}"
+        if name in described_tables:  # the one that keys point to has the name that they use
+            made |= {key: described_tables[name][key] for key in ("name", "description", "schema")}
+        found[name] = made
+    return found
 
 
 def _type_of(name: str, result: ReleaseResult, types: Mapping[str, str], text: str) -> str:
@@ -212,10 +254,53 @@ def croissant(result: ReleaseResult, data: dict[str, tuple[str, int]]) -> dict[s
                         "source": {"fileObject": {"@id": first}, "extract": {"column": item.name}},
                     }
                     for item in result.schema.derived
+                ]
+                + [
+                    {
+                        "@type": "cr:Field",
+                        "@id": f"rows/{_identifiers([name])[name]}",
+                        "name": name,
+                        "description": words,
+                        "dataType": "sc:Integer",
+                        "source": {"fileObject": {"@id": first}, "extract": {"column": name}},
+                    }
+                    for name, words in _ids(result).items()
                 ],
-            }
+            },
+            *_linked_record_sets(result, data),
         ],
     }
+
+
+def _linked_record_sets(result: ReleaseResult, data: Mapping[str, tuple[str, int]]) -> list[dict[str, Any]]:
+    """Return a record set for each of the linked tables: the key of the entities, and the field of the events that refers to it."""
+    entity = result.schema.entity
+    resources = {item["path"]: item for item in _linked_resources(result, data).values() if "schema" in item}
+    if entity is None or entity.tables is None or not resources:
+        return []
+    sets = []
+    for name, table in result.tables.items():
+        file = f"tables/{name}.csv"
+        identifiers = _identifiers([str(column) for column in table.columns])
+        is_parent = name == entity.tables[0]
+        points = entity.id if is_parent else entity.reference or entity.id
+        fields = []
+        for field in resources[file]["schema"]["fields"]:
+            made = {
+                "@type": "cr:Field",
+                "@id": f"{name}/{identifiers[field['name']]}",
+                "name": field["name"],
+                "description": field["description"] or field["name"],
+                "dataType": _CROISSANT_OF_TABLE.get(field["type"], "sc:Text"),
+                "source": {"fileObject": {"@id": file}, "extract": {"column": field["name"]}},
+            }
+            if field["name"] == points and not is_parent and entity.tables[0] in result.tables:
+                parent = _identifiers([str(column) for column in result.tables[entity.tables[0]].columns])
+                made["references"] = {"field": {"@id": f"{entity.tables[0]}/{parent[entity.id]}"}}
+            fields.append(made)
+        key = {"key": {"@id": f"{name}/{identifiers[entity.id]}"}} if is_parent else {}
+        sets.append({"@type": "cr:RecordSet", "@id": name, "name": name, **key, "field": fields})
+    return sets
 
 
 def described(result: ReleaseResult) -> str:
@@ -256,7 +341,7 @@ def datasette(result: ReleaseResult) -> dict[str, Any]:
     units = {column.name: column.unit for column in result.schema.columns}
     about = {column.name: column.description or "" for column in result.schema.columns}
     about |= {item.name: about_derived(item) for item in result.schema.derived}
-    columns = {
+    columns = _ids(result) | {
         name: " ".join(filter(None, [about[name], f"({units[name]})" if units.get(name) else ""])) or name
         for name in result.schema.output_names
     }

@@ -17,6 +17,7 @@ from understudy.privacy import Budget, Unit, budget_from_dict
 from understudy.release.agreement import Agreement
 from understudy.release.bundle.metadata import SYNTHETIC
 from understudy.release.bundle.reporting import (
+    about_rows,
     between,
     criterion_groups,
     fixed,
@@ -473,7 +474,7 @@ def _nist(facts: OfficeFacts) -> Page:
                         ("privacy parameter", f"{facts.budget.describe()}: chances move by a factor of at most {facts.odds}"),
                         ("variant", str(facts.budget.to_dict()["kind"])),
                         ("unit of privacy", facts.whom),
-                        ("people with several records", facts.unit.describe_cut() or "A row is the unit here. Does any person have more than one?"),
+                        ("people with several records", about_rows(facts.schema, facts.unit) or "A row is the unit here. Does any person have more than one?"),
                         ("choice of the parameter", "Who chose the parameter, when, and why?"),
                     ],
                 ),

@@ -105,6 +105,8 @@ def _read(folder: Path, schema: Schema | None, model: Model | None) -> ReportCon
     codes = schema.encode_frame(read_frame(folder / "data.csv"))
     if model is None and (folder / "model.understudy").exists():
         model = Model.load(folder / "model.understudy")
+    if model is not None and model.schema.events_of is not None:
+        model = None  # it speaks of event records, and the rows are events
     modelled = _as_modelled(schema, codes, model)
     promised = certificate["guarantee"]
     budget = budget_from_dict(promised["budget"])
@@ -122,7 +124,7 @@ def _read(folder: Path, schema: Schema | None, model: Model | None) -> ReportCon
             f"{acceptance['false_accept']:.0%}",
         )
     lost = certificate.get("rows_lost")
-    cut = Unit.from_dict(promised["unit"]).describe_cut()
+    cut = about_rows(schema, Unit.from_dict(promised["unit"]))
     shown = figures(*modelled, model, spec)
     rare, bounds_found = rare_values(model), _bounds(*modelled, model)
     return ReportContent(
@@ -190,6 +192,14 @@ def _read(folder: Path, schema: Schema | None, model: Model | None) -> ReportCon
     )
 
 
+def about_rows(schema: Schema, unit: Unit) -> str:
+    """Say what becomes of people with several rows, in a release of rows or of entities with their events; empty where every row is its own unit."""
+    entity = schema.entity
+    if entity is not None and entity.id == unit.id_column:
+        return entity.describe_counting(unit.max_rows)
+    return unit.describe_cut()
+
+
 def rare_values(model: Model | None) -> dict[str, dict[str, int]]:
     """Return, by column, the values that cannot be told from values without any row, and how many rows they have at most.
 
@@ -200,7 +210,7 @@ def rare_values(model: Model | None) -> dict[str, dict[str, int]]:
     In: a model that is published in the same bundle. Out: published; nothing but arithmetic on it.
     """
     found: dict[str, dict[str, int]] = {}
-    if model is None or not model.measurements:
+    if model is None or not model.measurements or model.schema.events_of is not None:
         return found
     table = model.unresolved(confidence=RARE_CONFIDENCE, numbers=False)
     for column, value, most in zip(table["column"], table["value"], table["at_most"], strict=True):
@@ -509,8 +519,14 @@ def shown_labels(labels: Sequence[str]) -> str:
 
 
 def _files(folder: Path) -> list[tuple[str, str]]:
-    from understudy.release.bundle.bundle import FILES
+    from understudy.release.bundle.bundle import FILES, TABLE_FILE
 
+    linked = [(path.relative_to(folder).as_posix(), TABLE_FILE) for path in sorted(folder.glob("tables/*"))]
     return [
-        (name, words) for name, words in FILES.items() if (folder / name).exists() or name == "report.html"
+        *(
+            (name, words)
+            for name, words in FILES.items()
+            if (folder / name).exists() or name == "report.html"
+        ),
+        *linked,
     ]

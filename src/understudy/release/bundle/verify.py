@@ -6,10 +6,12 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from understudy.data import read_frame
 from understudy.errors import BudgetError, BundleError, Problems, SignatureError, UnderstudyError
@@ -35,8 +37,12 @@ from understudy.release.series.previous import bounds_of, series_of
 from understudy.release.spec.budget import Shares
 from understudy.release.spec.spec import Spec
 from understudy.schema import Schema
+from understudy.schema.entities import finest
 from understudy.schema.files.yaml import read_plain
 from understudy.signatures import statement_from_dict
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["verify_bundle"]
 
@@ -52,7 +58,7 @@ def verify_bundle(folder: str | os.PathLike[str]) -> dict[str, Any]:
     Checked: that the files are exactly those of the manifest, byte for byte; that the charges, priced anew,
     keep the budget of the certificate, and that its words say the same; that neither it nor the bounds that odds were told from are smaller than what the parts of the
     specification add up to; that a selection was charged once, for what the specification proves it costs; that the data has the number of rows the certificate says, fits the
-    schema and obeys its rules; that every criterion passed; that every approval is of this very specification, every signature
+    schema and obeys its rules; that entities with their events have valid keys that join, and their order; that every criterion passed; that every approval is of this very specification, every signature
     among them holds, none that the specification requires is missing, and the record of what was agreed on is the one that the specification names. Whether a key is trusted is not looked at: see
     `understudy.release.signing.check_bundle`.
 
@@ -358,5 +364,76 @@ def _check_data(path: Path, document: dict[str, Any], schema: Schema, problems: 
     for item in schema.derived:
         if item.name not in frame or not item.agrees(frame, schema):
             problems.add(f"data.csv has no column {item.name!r} that follows from the others")
+    _check_levels(path, document, schema, frame, problems)
     if not all(item["passed"] for item in document["criteria"]):
         problems.add("a criterion is marked as not passed")
+
+
+def _check_levels(
+    path: Path, document: dict[str, Any], schema: Schema, frame: pd.DataFrame, problems: Problems
+) -> None:
+    """Check entities with their events: whose the rows are, what is fixed, their order; of linked tables their keys, and that joining them gives the rows."""
+    entity, said = schema.entity, document.get("tables")
+    if said is not None and (entity is None or entity.tables is None):
+        problems.add("the certificate names linked tables, and the schema describes one table")
+        return
+    if entity is None or document["guarantee"]["unit"]["id_column"] != entity.id:
+        return
+    linked = entity.tables is not None
+    key = (entity.reference or entity.id) if linked else entity.id
+    if key not in frame or frame[key].isna().any():
+        problems.add(f"data.csv has rows without {key!r}")
+        return
+    sizes = frame[key].value_counts()
+    if len(sizes) and int(sizes.max()) > entity.max_events:
+        problems.add(f"data.csv has more than {entity.max_events} rows with one {key!r}")
+    same = frame.groupby(key, sort=False)[list(entity.fixed)].nunique(dropna=False)
+    if (same > 1).to_numpy().any():
+        problems.add(f"data.csv has rows with one {key!r} that differ in what is fixed about it")
+    if entity.order is not None:
+        place = Schema([finest(schema.column(entity.order))]).encode_frame(frame)[entity.order]
+        who = frame[key].to_numpy()
+        if (np.diff(np.asarray(place, np.int64)) < 0)[who[1:] == who[:-1]].any():
+            problems.add(f"data.csv has rows that are not in the order of {entity.order!r}")
+    if linked:
+        _check_tables(path, said, schema, frame, problems)
+
+
+def _check_tables(
+    path: Path, said: Mapping[str, int] | None, schema: Schema, frame: pd.DataFrame, problems: Problems
+) -> None:
+    """Check the keys of linked tables, and that joining them gives the rows of the bundle."""
+    entity = schema.entity
+    assert entity is not None
+    assert entity.tables is not None
+    wanted = entity.tables[1:] if entity.min_events else entity.tables
+    if said is None or set(said) != set(wanted):
+        problems.add(f"the certificate has to name the linked tables {', '.join(wanted)}")
+        return
+    tables = {name: read_frame(path / "tables" / f"{name}.csv") for name in wanted}
+    for name, table in tables.items():
+        if len(table) != said[name]:
+            problems.add(f"tables/{name}.csv does not have as many rows as the certificate says")
+    events, key = tables[entity.tables[1]], entity.reference or entity.id
+    whole = events
+    if not entity.min_events:
+        entities = tables[entity.tables[0]]
+        if entities[entity.id].isna().any() or not entities[entity.id].is_unique:
+            problems.add(f"{entity.id!r} is no key of tables/{entity.tables[0]}.csv")
+            return
+        if not events[key].isin(entities[entity.id]).all():
+            problems.add(
+                f"tables/{entity.tables[1]}.csv has rows whose {key!r} is no {entity.id!r} of tables/{entity.tables[0]}.csv"
+            )
+            return
+        numbers = entities[entity.id].map(events[key].value_counts()).fillna(0).astype(int).astype(str)
+        if entity.count is not None and not (entities[entity.count].astype(str) == numbers).all():
+            problems.add(f"{entity.count!r} of tables/{entity.tables[0]}.csv is not the number of events")
+        own = replace(schema.select(entity.fixed), entity=None) if entity.fixed else None
+        if own is not None and not own.holds_codes(own.encode_frame(entities)).all():
+            problems.add(f"tables/{entity.tables[0]}.csv breaks a rule of the schema")
+        beside = entities.set_index(entity.id).drop(columns=[entity.count] if entity.count else [])
+        whole = events.join(beside, on=key)
+    named = [key, *schema.output_names]
+    if not set(named) <= set(whole) or not whole[named].reset_index(drop=True).equals(frame[named]):
+        problems.add("data.csv is not what joining the linked tables gives")

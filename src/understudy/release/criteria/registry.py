@@ -15,6 +15,12 @@ from understudy.release.criteria.aggregate import AverageMarginalConfig, TailMar
 from understudy.release.criteria.base import CriterionConfig
 from understudy.release.criteria.custom import ShareConfig
 from understudy.release.criteria.face import CombinationsConfig, RareConfig
+from understudy.release.criteria.levels import (
+    CompositionConfig,
+    EventRatesConfig,
+    MeanEventsConfig,
+    TransitionsConfig,
+)
 from understudy.release.criteria.marginals import MaxMarginalConfig, RelativeMarginalConfig
 from understudy.release.criteria.matching import FaithfulnessConfig
 from understudy.release.criteria.means import MeansConfig
@@ -38,6 +44,10 @@ _CRITERIA: tuple[type[CriterionConfig], ...] = (
     ShareConfig,
     RareConfig,
     CombinationsConfig,
+    MeanEventsConfig,
+    EventRatesConfig,
+    TransitionsConfig,
+    CompositionConfig,
 )
 
 

@@ -181,11 +181,14 @@ class _Attempt:
         self.spec, self.configuration, self.randomness = spec, configuration, randomness
         self.table = table
         shares, kind = spec.shares, spec.row_count.kind
-        rows: int | None = table.exact_row_count()
+        unit, counted = spec.unit, table
+        if spec.two_levels and unit.id_column is not None:
+            counted = table.truncated(unit.id_column, unit.max_rows, randomness.words)
+        rows: int | None = counted.exact_row_count()
         if kind == "measured" and shares.rows:
             generator = np.random.default_rng([seed, 1])
             noise = generator.laplace(scale=spec.unit.max_rows / shares.rows)
-            rows = max(1, round(table.exact_row_count() + float(noise)))
+            rows = max(1, round(counted.exact_row_count() + float(noise)))
         if kind == "invariant":
             rows = None
         self._rows = public_rows(spec, rows)
@@ -202,10 +205,9 @@ class _Attempt:
             self.rows = known
             model = fit_model(spec, configuration, curator, progress=no_progress)
         self.candidate: Candidate = draw_candidate(spec, configuration, model, rows=self.rows, seed=seed)
-        real = table
-        if spec.unit.id_column is not None:
-            real = table.truncated(spec.unit.id_column, spec.unit.max_rows, randomness.words)
-        self.real = RecordTypes.from_table(real)
+        if unit.id_column is not None and not spec.two_levels:
+            counted = table.truncated(unit.id_column, unit.max_rows, randomness.words)
+        self.real = RecordTypes.from_table(counted)
 
     def _curator(self, ledger: Ledger) -> Curator:
         remember_measured(ledger, self.table.schema.columns)  # a rehearsal has a ledger of its own

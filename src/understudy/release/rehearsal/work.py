@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from understudy.data import LocalTable, read_table
+from understudy.data import LocalTable
 from understudy.errors import DataError, OutputError
 from understudy.mechanisms import Progress
 from understudy.parallel import run, workers
 from understudy.release.rehearsal.trial import Trial, run_trial, trial_key
 from understudy.release.result import Configuration
+from understudy.release.run.transform import read_source
 from understudy.release.spec.spec import Spec
 
 # ----------------------------------------------------------------------------------------
@@ -111,13 +112,7 @@ def public_table(spec: Spec, configuration: Configuration, source: Any) -> Local
         if name.endswith((".csv", ".tsv", ".data")):
             words = spec.source.reading
     try:
-        table = read_table(
-            source,
-            spec.schema_for(configuration),
-            id_column=spec.unit.id_column,
-            prepare=spec.preparation,
-            **words,
-        )
+        table = read_source(spec, configuration, source, **words)
     except DataError as error:
         raise DataError(
             f"The public table does not have the schema of the specification. {error}\nA rehearsal needs a public "
@@ -241,4 +236,6 @@ def _fingerprint(table: LocalTable) -> str:
         for name in table.schema.names:
             digest.update(np.ascontiguousarray(chunk[name]).tobytes())
     digest.update(str(table.exact_row_count()).encode("ascii"))
+    for part in table.beyond_codes():
+        digest.update(part)
     return digest.hexdigest()

@@ -14,6 +14,7 @@ from understudy.data import LocalTable
 from understudy.errors import ConstraintError
 from understudy.mechanisms import Model, Progress, Provenance
 from understudy.release.record_types import RecordTypes
+from understudy.release.run.transform import read_source
 from understudy.schema import Schema
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from understudy.release.result import Configuration
     from understudy.release.spec.spec import Spec
 
-__all__ = ["Candidate", "draw_candidate", "fit_model"]
+__all__ = ["Candidate", "draw_candidate", "fit_model", "joined_tables"]
 
 
 _SAMPLING, _PROJECTING, _ORDER, _VALUES = range(4)
@@ -45,6 +46,8 @@ class Candidate:
         How its model was made.
     seconds
         Time of the steps after the fit. They depend on the records only through the model.
+    tables
+        Of a release of two levels: the tables that were drawn, by name; one without a name where there is one table with an id column.
 
     Privacy
     -------
@@ -57,6 +60,7 @@ class Candidate:
     types: RecordTypes
     provenance: Provenance
     seconds: Mapping[str, float] = field(default_factory=dict)
+    tables: Mapping[str, pd.DataFrame] = field(default_factory=dict, repr=False)
 
     def frame(self, seed: int, *, model: Model | None = None) -> pd.DataFrame:
         """Return the table as it will be published: rows in random order, values inside their bins.
@@ -88,6 +92,8 @@ def draw_candidate(
     ConstraintError
         If the rules reject (nearly) everything the model draws; the number of draws is bounded.
     """
+    if spec.two_levels:
+        return _draw_entities(spec, configuration, model, rows=rows, seed=seed)
     start = time.perf_counter()
     generator = public_generator(seed, _SAMPLING)
     codes = model.sample_codes(rows, seed=int(generator.integers(1 << 62)))
@@ -107,6 +113,52 @@ def draw_candidate(
         provenance=model.provenance,
         seconds={step: round(spent, 3) for step, spent in seconds.items()},
     )
+
+
+def _draw_entities(
+    spec: Spec, configuration: Configuration, model: Model, *, rows: int, seed: int
+) -> Candidate:
+    """Draw entities with their events, and make event records of them exactly as of the private table, with public random words.
+
+    An entity gives as many records as the unit allows, so ``rows`` records are those of so many entities.
+    """
+    start = time.perf_counter()
+    unit, drawer = spec.unit, model.events
+    assert unit.id_column is not None
+    assert drawer is not None
+    entities = max(1, round(rows / unit.max_rows))
+    chosen = {"entities": entities, "seed": int(public_generator(seed, _SAMPLING).integers(1 << 62))}
+    tables = {"": drawer.frame(**chosen)} if drawer.linked is None else drawer.tables(**chosen)
+    drawn = time.perf_counter()
+    table = read_source(spec, configuration, tables.get("", tables))
+    if not all(table.schema.holds_codes(chunk).all() for chunk in table.chunks()):
+        raise ConstraintError("The rows that were drawn break a constraint of the schema.")
+    words = public_generator(seed, _ORDER).integers(0, 1 << 63, table.exact_row_count(), dtype=np.uint64)
+    records = table.truncated(unit.id_column, unit.max_rows, words)
+    seconds = {"sampling": drawn - start, "projection": time.perf_counter() - drawn}
+    return Candidate(
+        configuration=configuration,
+        schema=spec.schema_for(configuration),
+        types=RecordTypes.from_table(records),
+        provenance=model.provenance,
+        seconds={step: round(spent, 3) for step, spent in seconds.items()},
+        tables=tables,
+    )
+
+
+def joined_tables(schema: Schema, tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Return synthetic events with the columns of their entity beside them: the key, then the columns of the schema."""
+    import pandas as pd
+
+    entity = schema.entity
+    assert entity is not None
+    if entity.tables is None or entity.tables[0] not in tables:
+        return next(iter(tables.values()))
+    entities, events = (tables[name] for name in entity.tables)
+    key = entity.reference or entity.id
+    beside = entities.set_index(entity.id).loc[events[key]].reset_index(drop=True)
+    whole = pd.concat([events.reset_index(drop=True), beside], axis=1)
+    return whole[[key, *schema.output_names]]
 
 
 def public_generator(seed: int, stream: int) -> np.random.Generator:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from understudy.errors import LedgerError
 from understudy.inference.people import PEOPLE, RowsPerPerson, lost_by
 from understudy.ledgers import LedgerPlace
 from understudy.marginals import Statistic
@@ -24,12 +25,15 @@ from understudy.release.result import (
     ReleaseGuarantee,
     ReleaseResult,
 )
-from understudy.release.run.candidate import Candidate
+from understudy.release.run.candidate import Candidate, draw_candidate, joined_tables
 from understudy.release.run.judgement import Judgement
 from understudy.release.run.planning import planned_models
 from understudy.release.run.state import State
 from understudy.release.spec.spec import Spec
 from understudy.schema import Schema
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 # ----------------------------------------------------------------------------------------
 # Decisions and origins as plain values, for the state of a release.
@@ -118,28 +122,56 @@ def recorded_outcome(
         )
         return ReleaseFailure(reason=reason, **common)
     configuration = next(item for item in configurations if item.name == outcome["configuration"])
-    if schema is None:
-        schema = replace(spec.schema_for(configuration), row_count=int(outcome["rows"]))
     # attempts of a loop have ledgers in memory; the one that paid is that of the release
     paid_by = {"ledger_id": ledger.ledger_id, "ledger_head": anchor.head, "ledger_length": anchor.length}
     provenance = Provenance.from_dict(outcome["provenance"] | paid_by | {"condition": guarantee.condition})
     if model is None and state.model_path.exists():
         model = Model.load(state.model_path)
-    candidate = Candidate(
-        configuration=configuration,
-        schema=schema,
-        types=state.load_candidate(schema.domain),
-        provenance=provenance,
-    )
+    seed = int(state.get("seed"))
+    tables: Mapping[str, pd.DataFrame] = {}
+    if spec.two_levels:
+        tables = _drawn_again(spec, configuration, state, model, rows=int(outcome["rows"]), seed=seed)
+        schema = spec.table_schema_for(configuration)
+        synthetic = joined_tables(schema, tables)
+    else:
+        if schema is None:
+            schema = replace(spec.schema_for(configuration), row_count=int(outcome["rows"]))
+        synthetic = Candidate(
+            configuration=configuration,
+            schema=schema,
+            types=state.load_candidate(schema.domain),
+            provenance=provenance,
+        ).frame(seed, model=model)
     return ReleaseResult(
         schema=schema,
-        synthetic=candidate.frame(int(state.get("seed")), model=model),
+        synthetic=synthetic,
+        tables={name: table for name, table in tables.items() if name},
         configuration=configuration,
         provenance=provenance,
         timings=outcome["seconds"],
         model=None if model is None else replace(model, provenance=provenance),
         **common,
     )
+
+
+def _drawn_again(
+    spec: Spec, configuration: Configuration, state: State, model: Model | None, *, rows: int, seed: int
+) -> Mapping[str, pd.DataFrame]:
+    """Return the tables of an accepted candidate of two levels: drawn again from its model by the public seed, and the same as those that were judged."""
+    if model is None:
+        raise LedgerError(
+            "The model of the accepted candidate is not in the state of the release, so its tables cannot be drawn. Put the latest state back."
+        )
+    judged = state.load_candidate(spec.schema_for(configuration).domain)
+    drawn = draw_candidate(spec, configuration, model, rows=rows, seed=seed)
+    if not (
+        np.array_equal(drawn.types.codes, judged.codes) and np.array_equal(drawn.types.counts, judged.counts)
+    ):
+        raise LedgerError(
+            "This version of Understudy, or of a library, draws other tables from the accepted model than those that were judged. Publish with the versions "
+            "that the release was run with."
+        )
+    return drawn.tables
 
 
 def _rows_lost(people: Mapping[str, Any] | None, spec: Spec) -> RowsPerPerson | None:

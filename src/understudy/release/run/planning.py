@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from understudy.curator import practice_curator
-from understudy.data import read_table
 from understudy.errors import SchemaError
 from understudy.privacy import ApproxDP, Laplace, PureDP, Unit
 from understudy.privacy.accounting.accounting import PURE
@@ -23,7 +24,7 @@ from understudy.release.criteria.base import (
 from understudy.release.record_types import RecordTypes
 from understudy.release.result import Configuration
 from understudy.release.run.judgement import private_regressions
-from understudy.release.run.transform import neighbours
+from understudy.release.run.transform import neighbours, read_source
 from understudy.release.selection.slack import SlackTest
 from understudy.release.spec.budget import Shares, short
 from understudy.schema import Schema
@@ -284,7 +285,7 @@ def plan_release(
     spec
         The specification.
     rows
-        A public guess of the number of rows; by default what the specification says.
+        A public guess of the number of rows; by default what the specification says. Of a release of two levels, of the number of entities.
     smallest_count
         Rows that the rarest value is assumed to have, where there is no example.
     example
@@ -298,9 +299,11 @@ def plan_release(
     n = rows or spec.row_count.value or spec.expected_rows
     if n is None and spec.source.simulated is not None:
         n = spec.source.simulated.rows
+    if n is not None and spec.two_levels:
+        n *= spec.unit.max_rows  # records that so many entities give
     first = usable[0] if usable else spec.configurations[0]
     schema = spec.schema_for(first)
-    public = None if example is None or spec.form != "published" else _example(spec, schema, example)
+    public = None if example is None or spec.form != "published" else _example(spec, first, example)
     criteria = plan_criteria(spec, schema, n, smallest_count, public)
     models = _models(spec, usable, n) if with_models else ()
     shares, selection = spec.shares, spec.shares.selection
@@ -341,9 +344,12 @@ def _describe_budget(shares: Shares) -> str:
     return f"{total} = {shares.describe()}" if spent == total else f"{spent} of {total} = {shares.describe()}"
 
 
-def _example(spec: Spec, schema: Schema, table: Any) -> RecordTypes:
+def _example(spec: Spec, configuration: Configuration, table: Any) -> RecordTypes:
     """Return the records of a public table, cleaned and transformed as the private one will be."""
-    read = read_table(table, schema, id_column=spec.unit.id_column, prepare=spec.preparation)
+    read, unit = read_source(spec, configuration, table), spec.unit
+    if spec.two_levels and unit.id_column is not None:
+        words = np.random.default_rng(0).integers(0, 1 << 63, read.exact_row_count(), dtype=np.uint64)
+        read = read.truncated(unit.id_column, unit.max_rows, words)
     return RecordTypes.from_table(read)
 
 
@@ -475,7 +481,12 @@ def _warnings(
         )
     found += _better_without_delta(spec, usable)
     if spec.unit.id_column is not None:
-        found.append(spec.unit.describe_cut())
+        entity = spec.schema.entity
+        found.append(
+            entity.describe_counting(spec.unit.max_rows)
+            if entity is not None and spec.two_levels
+            else spec.unit.describe_cut()
+        )
     if spec.row_count.kind == "declared":
         found.append("The number of rows after cleaning is declared public: make sure that its owner agrees.")
     if spec.row_count.kind == "chosen":

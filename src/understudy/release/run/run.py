@@ -390,6 +390,8 @@ class Release(Work):
             state.record(sampled=dict(candidate.seconds))
             return candidate
         schema = replace(model.schema.as_read(), row_count=rows)
+        if self.spec.two_levels:
+            schema = self.spec.schema_for(configuration)
         return Candidate(
             configuration=configuration,
             schema=schema,

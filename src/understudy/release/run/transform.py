@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import partial
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from understudy.curator import Curator, Journal
 from understudy.data import ArrowTable, Database, SqlTable, connect, read_table, records_digest
+from understudy.data.events import read_events
+from understudy.data.linked import LinkedTables, linked_in, read_linked
 from understudy.data.prepare import rule_meaning
+from understudy.data.sources import fetch_tables
 from understudy.errors import DataError
 from understudy.privacy import Ledger, Unit
 from understudy.privacy.accounting.accounting import PURE
@@ -20,7 +25,7 @@ if TYPE_CHECKING:
     from understudy.release.result import Configuration
     from understudy.release.spec.spec import Spec
 
-__all__ = ["Transformed", "neighbours"]
+__all__ = ["Transformed", "neighbours", "read_source"]
 
 
 class Transformed:
@@ -49,7 +54,7 @@ class Transformed:
     def __init__(self, spec: Spec, source: Any = None, *, consent: Consent = NO_CONSENT) -> None:
         self._spec = spec
         self._consent = consent
-        self._source = (spec.source.path or spec.source.database) if source is None else source
+        self._source = spec.source.private if source is None else source
         self._from_file = source is None and spec.source.database is None
         self._tables: dict[tuple[str, ...], Table] = {}
         self.rows: int | None = spec.row_count.value
@@ -113,15 +118,49 @@ class Transformed:
         words: dict[str, Any] = {}
         if self._from_file:
             words = spec.source.reading
+        if spec.two_levels:  # read into memory once, for all transformations
+            self._source = _fetched(spec, self._source)
         if isinstance(self._source, Database):
             self._source = connect(self._source)  # one snapshot for all transformations
-        return read_table(
-            self._source,
-            spec.schema_for(configuration),
-            id_column=spec.unit.id_column,
-            prepare=spec.preparation,
-            **words,
+        return read_source(spec, configuration, self._source, **words)
+
+
+def _fetched(spec: Spec, source: Any) -> Any:
+    """Return a source with the tables of databases in memory."""
+    if isinstance(source, LinkedTables):
+        return source.fetched(spec.schema)
+    if isinstance(source, Database):
+        return fetch_tables({"": source}, {"": (str(spec.unit.id_column), *spec.schema.names)})[""]
+    return source
+
+
+def read_source(spec: Spec, configuration: Configuration, source: Any, **words: Any) -> Table:
+    """Read a table as a configuration transforms it: its rows, or, in a release of two levels, entities with their events. Private if the source is.
+
+    Parameters
+    ----------
+    source
+        Anything that `read_table` takes; of linked tables, the tables by name, a folder with a file for each, or a DuckDB file.
+    words
+        How CSV files are written.
+    """
+    schema = spec.table_schema_for(configuration)
+    if not spec.two_levels:
+        return read_table(source, schema, id_column=spec.unit.id_column, prepare=spec.preparation, **words)
+    entity = schema.entity
+    assert entity is not None
+    if entity.tables is None:
+        return read_events(partial(read_table, source, **words), schema, entity, source=source)
+    if isinstance(source, str | PathLike):
+        source = linked_in(source, entity.tables[1:] if entity.min_events else entity.tables)
+    elif isinstance(source, Mapping):
+        source = LinkedTables(tables=source, name=spec.source.table or "tables")
+    if not isinstance(source, LinkedTables):
+        raise DataError(
+            "The schema describes linked tables; give them by their names, or as a folder with a file for each."
         )
+    written = {key: value for key, value in words.items() if key in ("separator", "encoding")}
+    return read_linked(partial(read_table, **written), source, schema, **written)
 
 
 def public_rows(spec: Spec, number: int | None) -> PublicRows:

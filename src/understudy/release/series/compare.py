@@ -163,14 +163,17 @@ def side_of(path: Path, schema: Schema | None = None, *, verified: bool = False)
             else verify_bundle(path)
         )
         own = Schema.read(path / "schema.yaml")
-        model = path / "model.understudy"
+        file = path / "model.understudy"
+        model = Model.load(file) if file.exists() else None
+        if model is not None and model.schema.events_of is not None:
+            model = None  # it speaks of event records, and the rows are events
         frame = read_frame(path / "data.csv")
         return Side(
             label=str(certificate["name"]),
             schema=own,
             codes=own.encode_frame(frame),
             rows=len(frame),
-            model=Model.load(model) if model.exists() else None,
+            model=model,
             certificate=certificate,
         )
     if schema is None:

@@ -32,6 +32,7 @@ from understudy.release.spec.parts import AnyValue, Part, Positive, Whole
 from understudy.release.spec.reading import PublisherPart, ReadingPart
 from understudy.release.spec.source import SimulatePart
 from understudy.schema import Schema
+from understudy.schema.entities import USUAL_RECORDS
 from understudy.schema.files.schema_file import described
 
 __all__ = ["EpsilonPart", "ProjectionModel", "SpecPart", "json_schema", "projection_part", "spec_part"]
@@ -117,6 +118,11 @@ class _SourcePart(Part):
     )
     simulate: SimulatePart | None = Field(None, description="A simulated table instead of a file.")
     database: _DatabasePart | None = Field(None, description="A table of a database instead of a file.")
+    tables: dict[str, str | _DatabasePart] | None = Field(
+        None,
+        description="Linked tables, by their names in the schema: a file or a table of a database each. Not needed where the schema file names them.",
+        min_length=1,
+    )
     table: str | None = Field(
         None, description="Public name of the table in the ledger; default: that of the file or table."
     )
@@ -134,11 +140,15 @@ class _UnitPart(Part):
 
     relation: Literal["add-remove", "replace-one"] = Field(description="Which tables are neighbours.")
     id_column: str | None = Field(None, description="Column that names the person a row is about.")
-    max_rows: Whole = Field(1, description="Rows kept per person, chosen at random.")
+    max_rows: Whole | Literal["auto"] = Field(
+        1,
+        description="Rows kept per person, chosen at random; of entities with their events, the records of each that count. auto: ten records, for entities with their events.",
+    )
 
     def unit(self) -> Unit:
         """Return the unit."""
-        return Unit(self.relation, self.max_rows, self.id_column)
+        rows = USUAL_RECORDS if self.max_rows == "auto" else self.max_rows
+        return Unit(self.relation, rows, self.id_column)
 
 
 class _PublicPart(Part):

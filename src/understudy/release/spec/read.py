@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from understudy.curator import table_facts
 from understudy.data import Database, Preparation
+from understudy.data.linked import LinkedTables
 from understudy.errors import BudgetError, SchemaError, UnderstudyError
 from understudy.privacy import Unit
 from understudy.privacy.facts import Facts
@@ -22,8 +24,10 @@ from understudy.release.spec.source import rows_share
 from understudy.release.spec.space import SpaceReader
 from understudy.release.spec.spec import RowCount, Source, Spec
 from understudy.schema import Column, Constraint, Schema
+from understudy.schema.entities import level_problems
 from understudy.schema.files.assembly import parse_rules
 from understudy.schema.files.yaml import read_plain
+from understudy.schema.linked import joined, read_linked_file
 from understudy.schema.problems import did_you_mean, problems_of, raise_problems
 
 __all__ = ["build", "facts_of"]
@@ -78,6 +82,11 @@ def _joined(plain: Mapping[str, Any], where: Path) -> Mapping[str, Any]:
     if source is not None:
         if isinstance(source.get("path"), str):
             source["path"] = str(folder / source["path"])
+        if isinstance(source.get("tables"), Mapping):
+            source["tables"] = {
+                name: str(folder / place) if isinstance(place, str) else place
+                for name, place in source["tables"].items()
+            }
         database = source.get("database")
         if isinstance(database, Mapping) and "://" not in str(database.get("url", "://")):
             source["database"] = {**database, "url": str(folder / str(database["url"]))}
@@ -107,12 +116,13 @@ class _Reader(SpaceReader):
         schema = self._schema()
         unit = self._unit()
         source = self._source(schema)
+        self._levels(schema, unit, source)
         attempts = self._attempts()
         cleaning = self._cleaning(schema)
         rows = self._row_count(schema, unit)
         transformations = self._transformations(schema)
-        configurations, left_out = self._configurations(schema, transformations)
-        spec_schemas = self._schemas(schema, transformations, cleaning)
+        configurations, left_out = self._configurations(schema, transformations, unit)
+        spec_schemas = self._schemas(schema, transformations, cleaning, unit)
         self._criteria(spec_schemas, cleaning)
         self._readings(spec_schemas)
         self._projections(spec_schemas, None if rows is None else rows.value)
@@ -174,8 +184,11 @@ class _Reader(SpaceReader):
         try:
             if isinstance(given, str):
                 schema = Schema.read(self.where / given)
+                self.sources = _sources_of(self.where / given)
             elif isinstance(given, Mapping):
                 schema = Schema.from_dict(given, folder=self.where)
+                if "tables" in given:
+                    self.sources = LinkedTables.of_file(joined(given), self.where / "schema").tables
             else:
                 self.note("schema", "write a path, or the schema itself")
                 return None
@@ -188,6 +201,54 @@ class _Reader(SpaceReader):
                 "schema", f"holds facts that were read from the data and are not public: {', '.join(private)}"
             )
         return schema
+
+    sources: Mapping[str, Any] = MappingProxyType({})
+    """Where linked tables are, where the schema says it."""
+
+    def _levels(self, schema: Schema | None, unit: Unit | None, source: Source) -> None:
+        """Refuse what a release of two levels cannot do, and a unit that does not protect the entities of linked tables."""
+        if schema is None or unit is None:
+            return
+        chosen = not isinstance(self.file.unit, str) and self.file.unit.max_rows == "auto"
+        if chosen and (schema.entity is None or schema.entity.id != unit.id_column):
+            self.note(
+                "unit.max_rows",
+                "auto is for entities with their events (a section entity, or tables, in the schema); a release that cuts rows needs a number",
+            )
+        if schema.entity is None:
+            return
+        entity = schema.entity
+        if entity.tables is not None and (unit.id_column != entity.id):
+            self.note(
+                "unit",
+                f"linked tables protect entities with all their rows; name their key (id_column: {entity.id}) and how many rows one counts for (max_rows)",
+            )
+        elif unit.id_column is not None and unit.id_column != entity.id:
+            self.note(
+                "unit.id_column",
+                f"the schema says that rows belong to {entity.id!r} (entity.id); name the same column",
+            )
+        if unit.id_column != entity.id:
+            return
+        for problem in level_problems(schema):
+            self.note("schema", problem)
+        refused = {
+            "cleaning": bool(self.file.cleaning),
+            "source.derive": bool(source.derived),
+            "projections": any(item.kind != "none" for item in self.file.projections),
+            "public.row_count": isinstance(self.file.public.row_count, int)
+            or self.file.public.row_count == "declared"
+            or schema.row_count is not None,
+            "output.rows": self.file.output.rows is not None,
+            "budget.rows_lost": bool(self.file.budget.rows_lost),
+            "previous": self.file.previous is not None,
+            "show": bool(self.file.show),
+        }
+        for place in (place for place, asked in refused.items() if asked):
+            self.note(
+                place,
+                "does not go with entities and their events (the section entity of the schema, or tables); leave it out",
+            )
 
     def _unit(self) -> Unit | None:
         if not self.sound("unit"):
@@ -203,8 +264,9 @@ class _Reader(SpaceReader):
         if not self.sound("source"):
             return Source()
         given = self.file.source
-        if sum(item is not None for item in (given.path, given.simulate, given.database)) > 1:
-            self.note("source", "give a path, simulate or database, not both")
+        if sum(item is not None for item in (given.path, given.simulate, given.database, given.tables)) > 1:
+            self.note("source", "give a path, simulate, database or tables, not both")
+        linked = self._linked(schema)
         database = None
         try:
             if given.database is not None:
@@ -230,6 +292,8 @@ class _Reader(SpaceReader):
             label = f"{given.simulate.table} (simulated)"
         elif label is None and database is not None:
             label = database.label
+        elif label is None and linked is not None:
+            label = linked.name
         return Source(
             path=file,
             simulated=given.simulate,
@@ -239,7 +303,45 @@ class _Reader(SpaceReader):
             encoding=given.encoding,
             names=None if given.names is None else tuple(given.names),
             derived=tuple(derived),
+            linked=linked,
         )
+
+    def _linked(self, schema: Schema | None) -> LinkedTables | None:
+        """Return the linked tables that the file or its schema names."""
+        named = schema is not None and schema.entity is not None and schema.entity.tables is not None
+        given = self.file.source.tables
+        if not named and given is not None and schema is not None:
+            self.note(
+                "source.tables",
+                "the schema describes one table; linked tables are described under its key tables",
+            )
+        if schema is None or not named:
+            return None
+        single = (self.file.source.path, self.file.source.database, self.file.source.simulate)
+        if any(item is not None for item in single):
+            self.note("source", "the schema describes linked tables; name each of them under source.tables")
+            return None
+        found: dict[str, Any] = dict(self.sources)
+        try:
+            for name, place in (given or {}).items():
+                if isinstance(place, str):
+                    found[name] = self.where / place
+                else:
+                    found[name] = Database(**place.model_dump())
+                    if "://" not in found[name].url and found[name].kind == "duckdb":
+                        found[name] = replace(found[name], url=str(self.where / found[name].url))
+            file = self.file.schema_ if isinstance(self.file.schema_, str) else None
+            made = LinkedTables(
+                tables=found,
+                name=(schema.name or "tables") if file is None else Path(file).stem,
+                file=None if file is None else self.where / file,
+            )
+            if found:
+                made.check(schema)
+        except UnderstudyError as error:
+            self.note("source.tables", error)
+            return None
+        return made if found else None
 
     def _cleaning(self, schema: Schema | None) -> tuple[Constraint, ...]:
         try:
@@ -274,7 +376,8 @@ class _Reader(SpaceReader):
             return RowCount(kind="given", value=given)
         if chosen is not None:
             return RowCount(kind="chosen", value=chosen)
-        if unit.keeps_rows and not self.file.cleaning:
+        loses = schema.entity is not None and schema.entity.orphans == "drop"
+        if unit.keeps_rows and not self.file.cleaning and not loses:
             return RowCount(kind="invariant")
         return self._measured()
 
@@ -402,3 +505,9 @@ def _problems(item: CriterionConfig, beside: Sequence[CriterionConfig], *, publi
     if published and item.reads_real and item.epsilon is None:
         found.append("needs an epsilon in the published form")
     return found + item.problems_beside(beside, published=published)
+
+
+def _sources_of(file: Path) -> Mapping[str, Any]:
+    """Return where the linked tables of a schema file are, if it describes such and says it."""
+    found = read_linked_file(file) if file.suffix.lower() in (".yaml", ".yml", ".json") else None
+    return {} if found is None else LinkedTables.of_file(found, file).tables

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from understudy.data import Database, Derived
+from understudy.data.linked import LinkedTables
 from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, PureDP
 from understudy.release.spec.parts import Part
 
@@ -39,6 +40,8 @@ class Source:
         For CSV files.
     derived
         Columns computed while reading.
+    linked
+        Linked tables, where the schema describes such.
     """
 
     path: Path | None = None
@@ -49,6 +52,12 @@ class Source:
     encoding: str | None = None
     names: tuple[str, ...] | None = None
     derived: tuple[Derived, ...] = ()
+    linked: LinkedTables | None = None
+
+    @property
+    def private(self) -> Any:
+        """What holds the private table, or None if it is given when the release is run (or simulated)."""
+        return self.path or self.database or self.linked
 
     @property
     def reading(self) -> dict[str, Any]:

@@ -14,13 +14,15 @@ from understudy.errors import DomainTooLarge, NoSuchGuarantee, SchemaError, Unde
 from understudy.marginals import Workload, parse_workload
 from understudy.mechanisms import Synthesizer
 from understudy.mechanisms import method as method_named
-from understudy.privacy import ApproxDP, Budget
+from understudy.mechanisms.events import event_mechanism
+from understudy.privacy import ApproxDP, Budget, Unit
 from understudy.release.criteria.groups import possible_codes
 from understudy.release.projection import require_room
 from understudy.release.result import Configuration
 from understudy.release.spec.errors import read_shape
 from understudy.release.spec.model import ProjectionModel
 from understudy.schema import Column, Constraint, Schema
+from understudy.schema.entities import event_schema
 from understudy.schema.files.schema_file import column_from_plain
 from understudy.schema.problems import did_you_mean, problems_of
 
@@ -74,6 +76,33 @@ def _marginals(given: str, schema: Schema) -> list[tuple[tuple[str, ...], float]
     if all(column in domain for column in columns):
         return [(domain.canonical(columns), 1.0)]
     return list(parse_workload(domain, given))
+
+
+def counted_schema(schema: Schema, unit: Unit | None) -> Schema:
+    """Return the schema of what a release counts: the rows of a table, or the event records of one whose rows belong to entities that the unit protects.
+
+    Examples
+    --------
+    >>> stays = Schema.parse("columns: [{name: died, kind: boolean}]\\nentity: {id: patient}")
+    >>> counted_schema(stays, Unit.add_remove_person("patient", max_rows=2)).names
+    ('died', 'number_of_events', 'place_of_event', 'died_before')
+    """
+    two = unit is not None and schema.entity is not None and unit.id_column == schema.entity.id
+    return event_schema(schema) if two else schema
+
+
+def synthesizer_of(method: str, options: Mapping[str, Any], schema: Schema, where: Path) -> Synthesizer:
+    """Return a method with options as a specification writes them, for a schema of what is counted.
+
+    A workload for event records is one of the table that they are made of; the marginals that tie events to their entity and to the one before go with it.
+    """
+    made, table = dict(options), schema.events_of
+    for key in WORKLOADS & set(made):
+        rows = table if key == "workload" and table is not None else schema
+        made[key] = workload_of(made[key], rows, where)
+    if table is not None:
+        return event_mechanism(method, schema, made.pop("workload", None), made)
+    return method_named(method).load()(**made)
 
 
 def all_options(options: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -141,8 +170,9 @@ class SpaceReader:
         schema: Schema | None,
         transformations: Mapping[str, Mapping[str, Column]],
         cleaning: Sequence[Constraint] = (),
+        unit: Unit | None = None,
     ) -> list[Schema]:
-        """Return one schema per alternative (not per combination): enough to check every column in use."""
+        """Return one schema of what is counted per alternative (not per combination): enough to check every column in use."""
         if schema is None:
             return []
         rules = (*(rule.to_plain() for rule in schema.constraints), *self.file.constraints)
@@ -157,14 +187,14 @@ class SpaceReader:
                 for column in schema.columns
             )
             try:
+                made = schema
                 if labels or self.file.constraints or schema.row_count is not None:
-                    found.append(replace(schema, columns=columns, constraints=rules, row_count=None))
-                else:
-                    found.append(schema)
+                    made = replace(schema, columns=columns, constraints=rules, row_count=None)
+                found.append(counted_schema(made, unit))
             except UnderstudyError as error:
                 self.problems += list(problems_of(error))
                 continue
-            self._possible(found[-1], cleaning)
+            self._possible(made, cleaning)
             self.made[labels] = found[-1]
         return found
 
@@ -200,11 +230,18 @@ class SpaceReader:
             self.note("constraints", "no record that the cleaning leaves obeys them")
 
     def _configurations(
-        self, schema: Schema | None, transformations: Mapping[str, Mapping[str, Column]]
+        self,
+        schema: Schema | None,
+        transformations: Mapping[str, Mapping[str, Column]],
+        unit: Unit | None = None,
     ) -> tuple[tuple[Configuration, ...], tuple[tuple[str, str], ...]]:
         if schema is None or not self.sound("synthesizers"):
             return (), ()
-        methods, left_out = self._methods(schema)
+        try:
+            methods, left_out = self._methods(counted_schema(schema, unit))
+        except SchemaError as error:
+            self.note("schema", error)
+            return (), ()
         projections = [item.model_dump(exclude_unset=True) for item in self.file.projections]
         changes = [
             dict(zip(transformations, labels, strict=True))
@@ -256,10 +293,7 @@ class SpaceReader:
             for options in all_options({key: value for key, value in given.items() if key in known}):
                 label = " ".join([name, *(f"{key}={value}" for key, value in options.items())])
                 try:
-                    made = dict(options)
-                    for key in WORKLOADS & set(made):
-                        made[key] = workload_of(made[key], schema, self.where)
-                    synthesizer = described.load()(**made)
+                    synthesizer = synthesizer_of(name, options, schema, self.where)
                     if budget is not None:
                         synthesizer.require(budget)
                         self._affordable(synthesizer, budget, schema)

@@ -17,10 +17,12 @@ from typing import Any, Literal
 
 from understudy.curator import table_facts
 from understudy.data import Database, Preparation
+from understudy.data.linked import linked_in
 from understudy.data.prepare import rule_meaning
+from understudy.data.sql.source import is_database
 from understudy.engine import GraphicalModel
 from understudy.errors import SchemaError, UnderstudyError
-from understudy.mechanisms import Plan, Synthesizer, create
+from understudy.mechanisms import Plan, Synthesizer
 from understudy.privacy import Budget, Unit
 from understudy.privacy.facts import Facts, fingerprint_of
 from understudy.privacy.guarantee import ALSO_MEASURED, Condition, condition_of
@@ -33,7 +35,7 @@ from understudy.release.spec.budget import Shares
 from understudy.release.spec.model import SpecPart, json_schema, projection_part
 from understudy.release.spec.reading import PublisherPart
 from understudy.release.spec.source import RowCount, Source
-from understudy.release.spec.space import WORKLOADS, workload_of
+from understudy.release.spec.space import counted_schema, synthesizer_of
 from understudy.schema import Column, Constraint, Schema
 from understudy.schema.files.assembly import parse_rules
 from understudy.schema.files.yaml import parse_plain, read_plain
@@ -127,7 +129,7 @@ class Spec:
         plain = json.loads(json.dumps(self.plain))
         plain["schema"] = self.schema.to_dict()
         plain["source"] = {
-            key: value for key, value in plain["source"].items() if key not in ("path", "database")
+            key: value for key, value in plain["source"].items() if key not in ("path", "database", "tables")
         }
         plain["source"]["table"] = self.source.table
         plain.pop("ledger", None)
@@ -319,7 +321,10 @@ class Spec:
         return (*own, *self.file.constraints)
 
     def schema_for(self, configuration: Configuration) -> Schema:
-        """Return the schema of a transformation: its columns, and the rules synthetic records obey."""
+        """Return the schema of what is counted of a transformation: its columns, and the rules synthetic records obey.
+
+        Of a release of two levels these are event records; their schema remembers that of the table (`table_schema_for`).
+        """
         key = tuple(configuration.transformations.values())
         if key not in self.made:
             chosen = {
@@ -327,10 +332,19 @@ class Spec:
                 for column, label in configuration.transformations.items()
             }
             columns = tuple(chosen.get(column.name, column) for column in self.schema.columns)
-            self.made[key] = replace(
-                self.schema, columns=columns, constraints=self.synthetic_rules, row_count=None
-            )
+            table = replace(self.schema, columns=columns, constraints=self.synthetic_rules, row_count=None)
+            self.made[key] = counted_schema(table, self.unit)
         return self.made[key]
+
+    @property
+    def two_levels(self) -> bool:
+        """Whether entities with their events are released, not rows: the schema says whose the rows are, and the unit is that entity."""
+        return self.schema.entity is not None and self.unit.id_column == self.schema.entity.id
+
+    def table_schema_for(self, configuration: Configuration) -> Schema:
+        """Return the schema of the table as a configuration reads and publishes it."""
+        counted = self.schema_for(configuration)
+        return counted.events_of or counted
 
     def schemas(self) -> dict[tuple[str, ...], Schema]:
         """Return the schema of every distinct transformation in use, by the names of the alternatives."""
@@ -342,11 +356,9 @@ class Spec:
     def synthesizer_for(self, configuration: Configuration, schema: Schema) -> Synthesizer:
         """Return the synthesizer of a configuration, paid for in the accounting that the parts of a release add up in."""
         options = dict(configuration.options)
-        for key in WORKLOADS & set(options):
-            options[key] = workload_of(options[key], schema, self.where)
         if self.prior is not None and configuration.method in PRIOR_METHODS:
             options["prior"] = self.prior
-        return create(configuration.method, **options).with_fixed_accounting()
+        return synthesizer_of(configuration.method, options, schema, self.where).with_fixed_accounting()
 
     @cached_property
     def prior(self) -> GraphicalModel | None:
@@ -421,11 +433,30 @@ class Spec:
         return Spec.from_dict(plain, where=self.where)
 
     def with_source(self, path: str | os.PathLike[str] | Database) -> Spec:
-        """Return the specification with another source: a file, relative to the working directory, or a `Database`."""
+        """Return the specification with another source: a file, relative to the working directory, or a `Database`.
+
+        Of linked tables: a folder with a file for each, or the address of a database that holds them under their names.
+        """
         plain = json.loads(json.dumps(self.plain))
-        others = ("simulate", "path", "database")
+        others = ("simulate", "path", "database", "tables")
         plain["source"] = {key: value for key, value in plain["source"].items() if key not in others}
-        if isinstance(path, Database):
+        entity = self.schema.entity
+        if entity is not None and entity.tables is not None and not isinstance(path, Database):
+            named = entity.tables[1:] if entity.min_events else entity.tables
+            plain["source"]["tables"] = (
+                {
+                    name: {
+                        "url": str(path) if "://" in str(path) else str(Path(path).absolute()),
+                        "table": name,
+                    }
+                    for name in named
+                }
+                if is_database(path)
+                else {
+                    name: str(Path(place).absolute()) for name, place in linked_in(path, named).tables.items()
+                }
+            )
+        elif isinstance(path, Database):
             plain["source"]["database"] = {"url": path.url, "table": path.table, "immutable": path.immutable}
         else:
             plain["source"]["path"] = str(Path(path).absolute())

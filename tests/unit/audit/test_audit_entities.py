@@ -1,0 +1,76 @@
+"""Audits of whole entities with their events: of methods that fit two levels, and of releases."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from understudy.audit import Effort
+from understudy.audit.hunt import hunt
+from understudy.audit.methods import subjects_of
+from understudy.audit.observers import entity_pair
+from understudy.audit.releases import Neighbours, neighbour_frames
+from understudy.mechanisms import create
+from understudy.privacy import PureDP, Unit
+from understudy.release.run.run import run_release
+from understudy.release.spec.spec import Spec
+
+TEXT = """
+name: audit entities
+source: {table: made up}
+schema:
+  tables:
+    - {name: people, key: who, columns: [{name: sex, kind: boolean}]}
+    - {name: visits, belongs_to: people, reference: person, max_events: 3, columns: [{name: died, kind: boolean}]}
+unit: {relation: add-remove, id_column: who, max_rows: 2}
+synthesizers: [{method: independent}]
+acceptance: {form: pass-only, criteria: [{name: rows, kind: rare-records, min_count: 1, threshold: 1}]}
+selection: {rule: single}
+public: {row_count: {epsilon: 1}}
+budget: {total: {epsilon: 4}, model: {epsilon: 2}}
+seed: 1
+"""
+
+
+def test_methods_that_fit_two_levels_are_attacked_by_whole_entities():
+    pairs = {subject.pair for subject in subjects_of(create("independent"), PureDP(2.0))}
+    assert "an entity with 10 events" in pairs
+    assert "an entity with 10 events" not in {s.pair for s in subjects_of(create("laplace"), PureDP(2.0))}
+    entities = [
+        s for s in subjects_of(create("independent"), PureDP(2.0)) if s.pair == "an entity with 10 events"
+    ]
+    assert len(entities) == 2, "added and replaced"
+    audits = hunt(entities, Effort(40, 40, 60, 60.0, 60.0), generator=np.random.default_rng(1))
+    assert not any(audit.violates(alpha=1e-4) for audit in audits)
+
+
+@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
+def test_the_attackers_know_the_records_of_an_entity(relation):
+    pair = entity_pair(relation, max_rows=3)
+    one, two = pair.counts(("a",))
+    assert (one - two).tolist() == ([0, 3] if relation == "add-remove" else [-3, 3])
+    assert np.abs(one - two).sum() == Unit(relation, 3, "person").histogram_l1
+
+
+def test_made_up_linked_tables_differ_in_one_entity():
+    first, second = neighbour_frames(Spec.parse(TEXT), rows=5, generator=np.random.default_rng(0))
+    assert set(first) == {"people", "visits"}
+    gone = set(first["people"]["who"]) - set(second["people"]["who"])
+    assert len(gone) == 1
+    assert set(first["visits"]["person"]) - set(second["visits"]["person"]) == gone
+    assert (first["visits"]["person"] == gone.pop()).sum() == 2
+
+
+def test_with_next_to_no_noise_a_release_gives_its_table_away(tmp_path):
+    """The attacker weighs what was measured of the event records: with so large a budget the sign tells the tables apart (false alarm below 1e-9)."""
+    spec = Spec.parse(
+        TEXT.replace("{epsilon: 4}", "{epsilon: 401}").replace("model: {epsilon: 2}", "model: {epsilon: 400}")
+    )
+    tables = neighbour_frames(spec, rows=4, generator=np.random.default_rng(0))
+    known = Neighbours(spec, *tables)
+    ratios = []
+    for number, table in enumerate(tables):
+        outcome = run_release(spec, ledger=tmp_path / f"{number}.ledger", source=table)
+        ratios.append(known.log_ratio(outcome))
+    assert ratios[0] > 20
+    assert ratios[1] < -20

@@ -1,0 +1,456 @@
+"""Releases of entities with their events: criteria at both levels, the bundle with its keys, rehearsals, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from understudy.data import read_table
+from understudy.data.events import read_events
+from understudy.data.linked import LinkedTables, read_linked
+from understudy.datasets import (
+    households,
+    households_schema,
+    patient_register,
+    patient_register_schema,
+    patient_stays,
+    patient_stays_schema,
+)
+from understudy.errors import BundleError, SchemaError
+from understudy.privacy import Unit
+from understudy.release import RecordTypes, largest_moves
+from understudy.release.bundle.bundle import manifest_text
+from understudy.release.bundle.verify import verify_bundle
+from understudy.release.criteria.base import CriterionContext
+from understudy.release.criteria.groups import Grouping
+from understudy.release.criteria.levels import ChosenMarginals, EventRates
+from understudy.release.criteria.registry import criterion_kind
+from understudy.release.rehearsal.rehearsal import rehearse
+from understudy.release.run.planning import plan_release
+from understudy.release.run.run import run_release
+from understudy.release.spec.space import counted_schema
+from understudy.release.spec.spec import Spec
+from understudy.schema import Domain, Schema
+from understudy.schema.files.yaml import write_plain
+from understudy.workflow import publish
+
+FEW = ("sex", "admitted", "ward", "readmitted")
+CRITERIA = (
+    {"name": "number", "kind": "mean-events", "threshold": 2.5, "by": ["everyone", "sex"]},
+    {"name": "rate", "kind": "event-rates", "column": "readmitted", "values": ["true"], "threshold": 0.45, "by": ["everyone", "sex"]},
+    {"name": "of each", "kind": "event-rates", "column": "readmitted", "values": ["true"], "threshold": 0.45, "per": "entity"},
+    {"name": "steps", "kind": "transition-shares", "columns": ["ward"], "threshold": 0.2},
+    {"name": "together", "kind": "entity-composition", "columns": ["ward"], "threshold": 0.2},
+    {"name": "cells", "kind": "max-marginal-error", "orders": [1, 2], "threshold": 0.3},
+)  # fmt: skip
+
+
+def plain(schema: Schema | str, form: str = "pass-only", **changed: object) -> dict[str, object]:
+    criteria = [dict(item) for item in CRITERIA]
+    acceptance: dict[str, object] = {"form": form, "criteria": criteria}
+    if form == "pass-only":
+        acceptance["epsilon"] = 1.0
+    else:
+        for item in criteria:
+            item["epsilon"] = 0.5
+    return {
+        "name": "register",
+        "source": {"table": "register"},
+        "schema": schema if isinstance(schema, str) else schema.to_dict(),
+        "unit": {"relation": "add-remove", "id_column": "patient", "max_rows": 3},
+        "synthesizers": [{"method": "mst"}],
+        "acceptance": acceptance,
+        "selection": {"rule": "single"},
+        "budget": {"total": {"epsilon": 34.0}, "model": {"epsilon": 30.0}},
+        "seed": 1,
+        **changed,
+    }
+
+
+LINKED = patient_register_schema().select(FEW)
+FLAT = patient_stays_schema().select(FEW)
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A bundle of linked tables, published from files that the schema names."""
+    folder = tmp_path_factory.mktemp("linked")
+    for name, table in patient_register(900, seed=1).items():
+        table.to_csv(folder / f"{name}.csv", index=False)
+    columns = {column["name"]: column for column in LINKED.to_dict()["columns"]}
+    write_plain(
+        {
+            "name": "register",
+            "tables": [
+                {
+                    "name": "patients", "source": "patients.csv", "key": "patient", "count": "stays",
+                    "columns": [columns["sex"]],
+                },
+                {
+                    "name": "stays", "source": "stays.csv", "belongs_to": "patients", "order": "admitted",
+                    "max_events": 40, "columns": [columns[name] for name in FEW[1:]],
+                },
+            ],
+        },
+        folder / "register.yaml",
+    )  # fmt: skip
+    described = plain("register.yaml", source={}, output={"formats": ["parquet"]})
+    write_plain(described, folder / "spec.yaml")
+    done = publish(folder / "spec.yaml", out=folder / "bundle", ledger=folder / "register.ledger")
+    assert done.accepted
+    return folder / "bundle"
+
+
+# ---------------------------------------------------------------------- the bundle
+
+
+def test_the_bundle_of_linked_tables_has_its_keys_in_every_description(published: Path) -> None:
+    document = verify_bundle(published)
+    patients, stays = (pd.read_csv(published / "tables" / f"{name}.csv") for name in ("patients", "stays"))
+    assert document["tables"] == {"patients": len(patients), "stays": len(stays)}
+    assert patients["patient"].is_unique
+    assert stays["patient"].isin(patients["patient"]).all()
+    assert (patients["stays"] == patients["patient"].map(stays["patient"].value_counts()).fillna(0)).all()
+    assert (patients["stays"] == 0).any(), "entities without events are published too"
+    package = json.loads((published / "datapackage.json").read_text(encoding="utf-8"))
+    resources = {item["path"]: item for item in package["resources"]}
+    assert resources["tables/patients.csv"]["schema"]["primaryKey"] == ["patient"]
+    assert resources["tables/stays.csv"]["schema"]["foreignKeys"] == [
+        {"fields": ["patient"], "reference": {"resource": "patients", "fields": ["patient"]}}
+    ]
+    assert resources["tables/patients.csv"]["name"] == "patients"
+    assert {"tables/patients.parquet", "tables/stays.parquet", "data.parquet"} <= set(resources)
+    assert len({item["name"] for item in package["resources"]}) == len(resources)
+    sets = {item["name"]: item for item in json.loads((published / "croissant.json").read_text(encoding="utf-8"))["recordSet"]}  # fmt: skip
+    assert sets["patients"]["key"] == {"@id": "patients/patient"}
+    field = next(item for item in sets["stays"]["field"] if item["name"] == "patient")
+    assert field["references"] == {"field": {"@id": "patients/patient"}}
+    for page in ("README.md", "dictionary.md"):
+        text = (published / page).read_text(encoding="utf-8")
+        assert "stays: patient is the patient of a row of patients (foreign key)" in text
+    readme = (published / "README.md").read_text(encoding="utf-8")
+    assert "tables/stays.csv" in readme
+    assert "Entities with their events" in readme
+    assert "Rows are cut" not in readme
+
+
+def _tampered(published: Path, folder: Path, name: str, change) -> Path:
+    """Return a copy of the bundle in which a table was changed and the hashes made to agree."""
+    import hashlib
+
+    copy = folder / "copy"
+    shutil.copytree(published, copy)
+    table = pd.read_csv(copy / name)
+    changed = change(table)
+    (table if changed is None else changed).to_csv(copy / name, index=False)
+    listed = json.loads((copy / "MANIFEST.json").read_text(encoding="utf-8"))["files"]
+    listed[name] = hashlib.sha256((copy / name).read_bytes()).hexdigest()
+    (copy / "MANIFEST.json").write_text(manifest_text(listed), encoding="utf-8")
+    return copy
+
+
+def _twice(table: pd.DataFrame) -> None:
+    table.loc[1, "patient"] = table.loc[0, "patient"]
+
+
+def _orphan(table: pd.DataFrame) -> None:
+    table.loc[0, "patient"] = 10**6
+
+
+def _count(table: pd.DataFrame) -> None:
+    table.loc[0, "stays"] += 1
+
+
+def _values(table: pd.DataFrame) -> None:
+    table.loc[0, "sex"] = "male" if table.loc[0, "sex"] == "female" else "female"
+
+
+def _backwards(table: pd.DataFrame) -> pd.DataFrame:
+    return table.iloc[::-1]
+
+
+def _mixed(table: pd.DataFrame) -> None:
+    several = table["patient"].duplicated(keep="first").to_numpy().nonzero()[0][0]
+    table.loc[several, "sex"] = "male" if table.loc[several, "sex"] == "female" else "female"
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "said"),
+    [
+        ("tables/patients.csv", _twice, "is no key of"),
+        ("tables/stays.csv", _orphan, "is no 'patient' of"),
+        ("tables/patients.csv", _count, "not the number of events"),
+        ("tables/patients.csv", _values, "joining the linked tables"),
+        ("data.csv", _backwards, "not in the order of 'admitted'"),
+        ("data.csv", _mixed, "differ in what is fixed"),
+    ],
+)
+def test_keys_that_do_not_hold_are_found(published, tmp_path, name, change, said) -> None:
+    with pytest.raises(BundleError, match=said):
+        verify_bundle(_tampered(published, tmp_path, name, change))
+
+
+def test_an_unchanged_copy_is_fine(published, tmp_path) -> None:
+    """The control of the test above."""
+    verify_bundle(_tampered(published, tmp_path, "tables/stays.csv", lambda table: None))
+
+
+def test_a_table_with_an_id_column_is_released_as_entities_and_comes_back_the_same(tmp_path) -> None:
+    spec = Spec.from_dict(plain(FLAT, form="published"))
+    table = patient_stays(900, seed=2)
+    first = run_release(spec, ledger=tmp_path / "a.ledger", source=table)
+    again = run_release(spec, ledger=tmp_path / "a.ledger", source=table)
+    assert list(first.synthetic) == ["patient", *FEW]
+    assert first.synthetic.groupby("patient")["sex"].nunique().max() == 1
+    assert first.synthetic["patient"].duplicated().any()
+    assert not first.tables
+    assert first.schema == FLAT
+    assert {item.name for item in first.criteria} == {item["name"] for item in CRITERIA}
+    assert all(item.value is not None for item in first.criteria)
+    pd.testing.assert_frame_equal(first.synthetic, again.synthetic)
+    assert again.ledger_length == first.ledger_length, "an outcome that is shown again costs nothing"
+
+
+def test_a_specification_that_cannot_be_met_is_not_accepted(tmp_path) -> None:
+    """The criteria decide: a candidate of a model of independent columns fails where steps between events are asked for."""
+    asked = plain(LINKED, synthesizers=[{"method": "independent"}])
+    strict = {"name": "who", "kind": "transition-shares", "columns": ["ward"], "threshold": 1e-4}
+    asked["acceptance"] = {"form": "pass-only", "epsilon": 1.0, "criteria": [strict]}
+    outcome = run_release(
+        Spec.from_dict(asked), ledger=tmp_path / "a.ledger", source=patient_register(600, seed=3)
+    )
+    assert type(outcome).__name__ == "ReleaseFailure"
+
+
+def test_a_rehearsal_of_two_levels_tells_good_configurations_from_bad_ones() -> None:
+    asked = plain(
+        households_schema().select(("relation", "sex")),
+        synthesizers=[{"method": "mst"}, {"method": "independent"}],
+        unit={"relation": "add-remove", "id_column": "household", "max_rows": 3},
+        budget={"total": {"epsilon": 43.0}, "model": {"epsilon": 40.0}},
+    )
+    steps = {"name": "steps", "kind": "transition-shares", "columns": ["relation"], "threshold": 0.08}
+    asked["acceptance"] = {"form": "pass-only", "epsilon": 2.0, "criteria": [steps]}
+    found = rehearse(Spec.from_dict(asked), households(1500, seed=4), trials=2, jobs=1)
+    chances = {item.configuration.method: item.acceptance for item in found.results}
+    assert chances["mst"] > 0.9
+    assert chances["independent"] < 0.1
+    assert not any(item.failures for item in found.results)
+
+
+def test_a_plan_reckons_with_entities(tmp_path) -> None:
+    spec = Spec.from_dict(plain(LINKED, public={"expected_rows": 5000}))
+    planned = plan_release(spec)
+    assert planned.rows == 15_000, "three records of each entity"
+    assert any("Entities with their events" in text for text in planned.warnings)
+
+
+# ---------------------------------------------------------------------- what does not go together
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"unit": "add-remove"}, "unit: linked tables protect entities"),
+        ({"unit": {"relation": "add-remove", "id_column": "who", "max_rows": 2}}, "id_column: patient"),
+        ({"output": {"rows": 50}}, "output.rows: does not go with entities"),
+        ({"public": {"row_count": "declared"}}, "public.row_count: does not go with entities"),
+        ({"projections": [{"kind": "minimal-occurrence", "min_count": 2}]}, "projections: does not go with entities"),
+        ({"cleaning": ["sex == 'female'"]}, "cleaning: does not go with entities"),
+        ({"source": {"path": "a.csv"}}, "name each of them under source.tables"),
+        ({"source": {"tables": {"patients": "a.csv"}}}, "The table 'stays' has no source"),
+        ({"synthesizers": [{"method": "privbayes"}]}, "the configuration space is empty"),
+    ],
+)  # fmt: skip
+def test_what_a_release_of_entities_cannot_do_is_said_before_anything_is_read(changed, said) -> None:
+    with pytest.raises(SchemaError, match=said):
+        Spec.from_dict(plain(LINKED, **changed))
+
+
+@pytest.mark.parametrize(
+    ("criterion", "said"),
+    [
+        ({"kind": "mean-events", "by": ["ward"]}, "'ward' is not fixed about an entity"),
+        ({"kind": "event-rates", "column": "sex", "values": ["female"]}, "'sex' is no column of the events"),
+        ({"kind": "event-rates", "column": "ward", "values": ["dey"]}, "has no value labelled 'dey'"),
+        ({"kind": "transition-shares", "columns": ["sex"]}, "'sex' is not linked to the event before"),
+        ({"kind": "entity-composition", "columns": ["wart"]}, "no column named 'wart'"),
+    ],
+)
+def test_criteria_that_do_not_fit_are_refused(criterion, said) -> None:
+    asked = plain(LINKED)
+    asked["acceptance"] = {
+        "form": "pass-only", "epsilon": 1.0, "criteria": [{"name": "one", "threshold": 0.1, **criterion}],
+    }  # fmt: skip
+    with pytest.raises(SchemaError, match=said):
+        Spec.from_dict(asked)
+
+
+def test_criteria_of_entities_are_refused_for_plain_rows() -> None:
+    asked = plain(Schema.parse("columns: [{name: died, kind: boolean}]"), unit="add-remove")
+    asked["acceptance"] = {
+        "form": "pass-only",
+        "epsilon": 1.0,
+        "criteria": [dict(CRITERIA[0], by=["everyone"])],
+    }
+    with pytest.raises(SchemaError, match="is about entities with their events"):
+        Spec.from_dict(asked)
+
+
+def test_the_number_of_records_may_be_left_open() -> None:
+    unit = {"relation": "add-remove", "id_column": "patient", "max_rows": "auto"}
+    assert Spec.from_dict(plain(LINKED, unit=unit)).unit == Unit.add_remove_person("patient", max_rows=10)
+    with pytest.raises(SchemaError, match="auto is for entities with their events"):
+        Spec.from_dict(plain(Schema(FLAT.columns), unit=unit))
+
+
+def test_a_schema_without_entities_keeps_the_flat_cut() -> None:
+    """What a specification of 0.1.0 with a person as unit means does not change."""
+    asked = plain(
+        Schema(FLAT.columns),
+        acceptance={"form": "pass-only", "epsilon": 1.0, "criteria": [dict(CRITERIA[5])]},
+    )
+    spec = Spec.from_dict(asked)
+    assert not spec.two_levels
+    assert spec.schema_for(spec.configurations[0]).names == FEW
+
+
+# ---------------------------------------------------------------------- sensitivities
+
+SCHEMA = Schema.parse(
+    """
+tables:
+  - name: people
+    key: who
+    columns: [{name: sex, kind: categorical, values: [f, m]}]
+  - name: visits
+    belongs_to: people
+    order: day
+    max_events: 6
+    columns:
+      - {name: day, kind: integer, minimum: 0, maximum: 29, bins: 3}
+      - {name: ward, kind: categorical, values: [a, b, c]}
+"""
+)
+WORDED = (
+    {"kind": "mean-events", "threshold": 0.7, "by": ["everyone", "sex"]},
+    {"kind": "event-rates", "column": "ward", "values": ["a"], "threshold": 0.2, "by": ["everyone", "sex", "day"]},
+    {"kind": "event-rates", "column": "ward", "values": ["a", "b"], "threshold": 0.2, "per": "entity"},
+    {"kind": "transition-shares", "columns": ["ward", "day"], "threshold": 0.2},
+    {"kind": "entity-composition", "columns": ["ward"], "threshold": 0.2},
+)  # fmt: skip
+
+
+def _drawn(ids: list[int], seed: int, *, most: int = 7) -> dict[str, pd.DataFrame]:
+    """Entities with 0 to ``most`` events, everything about each decided by its own number and the seed."""
+    people, visits = [], []
+    for who in ids:
+        rng = np.random.default_rng([seed, who])
+        people.append({"who": who, "sex": rng.choice(["f", "m"])})
+        extreme = rng.random() < 0.5
+        for _ in range(int(rng.integers(0, most + 1))):
+            visits.append(
+                {
+                    "who": who,
+                    "day": int(rng.integers(30)),
+                    "ward": "a" if extreme else rng.choice(list("abc")),
+                }
+            )
+    columns = ["who", "day", "ward"]
+    return {
+        "people": pd.DataFrame(people, columns=["who", "sex"]),
+        "visits": pd.DataFrame(visits, columns=columns),
+    }
+
+
+def _records(tables: dict[str, pd.DataFrame], most: int) -> RecordTypes:
+    """Event records; the random words of an event are a function of the event, so that those of everybody else stay."""
+    table = read_linked(read_table, LinkedTables(tables=tables), SCHEMA)
+    words = np.array(
+        [int(np.random.default_rng([who, place]).integers(1 << 62)) for place, who in
+         zip(tables["visits"].groupby("who").cumcount(), tables["visits"]["who"], strict=True)],
+        np.uint64,
+    )  # fmt: skip
+    return RecordTypes.from_table(table.truncated("who", most, words))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    others=st.lists(st.integers(0, 30), min_size=1, max_size=8, unique=True),
+    before=st.integers(40, 60),
+    after=st.one_of(st.none(), st.integers(61, 80)),
+    most=st.integers(1, 6),
+    seed=st.integers(0, 2**32 - 1),
+    candidate=st.lists(st.integers(0, 80), min_size=1, max_size=10, unique=True),
+)
+def test_no_entity_moves_a_criterion_further_than_claimed(
+    others, before, after, most, seed, candidate
+) -> None:
+    """Add, remove (``after`` is None) or replace a whole entity with all its rows in both tables."""
+    unit = Unit("add-remove" if after is None else "replace-one", most, "who")
+    real = _records(_drawn([*others, before], seed), most)
+    other = _records(_drawn(others if after is None else [*others, after], seed), most)
+    synthetic = _records(_drawn(candidate, seed + 1), most)
+    assert real.rows - other.rows == (most if after is None else 0)
+    context = CriterionContext(schema=counted_schema(SCHEMA, unit))
+    for worded in WORDED:
+        criterion = criterion_kind(worded["kind"])(name="one", **worded).build(context)
+        moved = abs(criterion.slack(real, synthetic) - criterion.slack(other, synthetic))
+        assert not moved > criterion.slack_sensitivity(unit)
+        claimed = criterion.sensitivity(unit, synthetic.rows, synthetic)
+        assert (
+            abs(criterion.released_value(real, synthetic) - criterion.released_value(other, synthetic))
+            <= claimed
+        )
+        assert claimed <= criterion.sensitivity(unit, synthetic.rows) * (1 + 1e-12)
+
+
+DOMAIN = Domain(("number", "ward", "before", "sex"), (3, 2, 3, 2))
+BY_EVENT = EventRates(
+    name="rate", threshold=0.2, column="ward", values=(0.0, 1.0), number="number", weights=(0.0, 1.0, 7.5),
+    groups=(Grouping.everyone(), Grouping.each("sex", 2)),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [Unit.add_remove(), Unit.replace_one(), Unit.add_remove_person("id", max_rows=3), Unit.replace_person("id", max_rows=2)],
+    ids=["add-remove", "replace-one", "person", "replaced person"],
+)  # fmt: skip
+def test_the_claims_are_held_and_nearly_attained(unit) -> None:
+    """Random records that no entity would give are worse than any that one gives; a claim of half the size is refuted."""
+    marginals = ChosenMarginals(name="steps", threshold=0.1, cliques=(("before", "ward"),))
+    for criterion in (BY_EVENT, marginals):
+        found = largest_moves(criterion, DOMAIN, unit=unit, rows=24, pairs=400, seed=5)
+        assert 0.5 < found.slack <= 1
+        assert 0.5 < found.value <= 1
+
+
+def test_rates_per_event_are_those_of_all_events() -> None:
+    """With as many records as events in every entity the criterion finds the true rates, whatever they are by number."""
+    schema = Schema.parse(
+        "columns: [{name: ward, kind: categorical, values: [a, b]}]\nentity: {id: who, max_events: 4}"
+    )
+    unit = Unit.add_remove_person("who", max_rows=12)
+    many = pd.DataFrame({"who": [1] * 4 + [2, 3], "ward": [*"aaab", "b", "b"]})
+    none = pd.DataFrame({"who": [1, 2, 3], "ward": ["b", "b", "b"]})
+
+    def records(frame: pd.DataFrame) -> RecordTypes:
+        table = read_events(
+            lambda schema, id_column: read_table(frame, schema, id_column=id_column), schema, schema.entity
+        )
+        return RecordTypes.from_table(table.truncated("who", 12, np.arange(len(frame), dtype=np.uint64)))
+
+    context = CriterionContext(schema=counted_schema(schema, unit))
+    worded = {"kind": "event-rates", "name": "a", "column": "ward", "values": ["a"], "threshold": 0.1}
+    per_event = criterion_kind("event-rates")(**worded).build(context)
+    per_entity = criterion_kind("event-rates")(**worded, per="entity").build(context)
+    assert per_event.value(records(many), records(none)) == pytest.approx(3 / 6)
+    assert per_entity.value(records(many), records(none)) == pytest.approx((3 / 4) / 3)
