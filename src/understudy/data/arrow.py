@@ -22,7 +22,7 @@ from understudy.data.counting.counting import Counts, MarginalCounter, distinct_
 from understudy.data.counting.encode import encoded_batches
 from understudy.data.files.dataset import DatasetStream
 from understudy.data.files.stream import Pace, Stream, Watch, nobody
-from understudy.data.persons import by_rows, check_max_rows, kept_rows_of_stream, parts_of_stream
+from understudy.data.persons import Persons, by_rows, check_max_rows, kept_rows_of_stream, parts_of_stream
 from understudy.data.table import DEFAULT_CHUNK_ROWS, Encoded, Words, read_without
 from understudy.errors import DataError
 
@@ -331,7 +331,29 @@ class ArrowTable(Encoded):
         table._filtered, table._watch, table._folder = self._filtered, self._watch, None
         table._stamp, table._stored_rows = self._stamp, self._stored_rows
         table._kept, table._rows = kept, int(kept.sum())
+        table._cut_by = id_column
         return table
+
+    _cut_by: str | None = None
+
+    @property
+    def whose(self) -> Persons | None:
+        """Of a table that was cut by person: a number per row that is the same for rows of one person, as of one in memory; read anew when it is asked for. Private.
+
+        Whether a table is in memory depends on how large it is, which is private: what is done with its rows must not.
+        """
+        if self._cut_by is None or self._kept is None:
+            return None
+        id_column, found, so_far = self._cut_by, np.zeros(self._stored_rows, np.int64), 0
+        for place, persons in parts_of_stream(
+            lambda: (batch.column(id_column) for batch in self._stream.batches([id_column])),
+            id_column,
+            rows=self._stored_rows,
+        ):
+            self._check_unchanged(len(persons) if place is None else self._stored_rows)
+            found[place] = persons + so_far
+            so_far += int(persons.max(initial=-1)) + 1
+        return np.asarray(found[self._kept])
 
     def require_unchanged(self) -> None:
         """Refuse to go on if a file was added, removed, replaced or written to."""

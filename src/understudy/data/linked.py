@@ -209,7 +209,7 @@ def read_linked(
                 "that such rows do not count (orphans: drop). Nothing was spent."
             )
         alone = np.ones(len(own), bool) if hold_out is None else _part(hold_out, own)
-        known &= alone[where]  # an event without an entity was left out already
+        known[known] = alone[where[known]]
         there, owner = np.unique(where[known], return_inverse=True)
         owner = owner.astype(np.int64).reshape(-1)
         alone[there] = False

@@ -20,6 +20,7 @@ from understudy.data.linked import LinkedTables, read_keys, read_linked
 from understudy.errors import DataError
 from understudy.privacy import Ledger, PureDP, Unit
 from understudy.schema import Schema
+from understudy.schema.linked import joined
 
 TEXT = """
 tables:
@@ -353,3 +354,30 @@ def test_entities_are_held_out_with_all_their_rows(schema):
         ("number_of_events",)
     )
     assert np.abs(change).sum() in (0, 20)
+
+
+def test_orphans_of_nobody_are_dropped() -> None:
+    """A table of entities without a row, and events that are left out."""
+    plain = {
+        "tables": [
+            {
+                "name": "people",
+                "key": "who",
+                "source": "p.csv",
+                "columns": [{"name": "sex", "kind": "boolean"}],
+            },
+            {
+                "name": "visits",
+                "belongs_to": "people",
+                "source": "v.csv",
+                "orphans": "drop",
+                "columns": [{"name": "late", "kind": "boolean"}],
+            },
+        ]
+    }
+    tables = {
+        "people": pd.DataFrame({"who": pd.Series([], dtype="int64"), "sex": pd.Series([], dtype=bool)}),
+        "visits": pd.DataFrame({"who": [1, 2], "late": [True, False]}),
+    }
+    found = read_linked(read_table, LinkedTables(tables=tables), Schema.from_dict(joined(plain).plain))
+    assert found.truncated("who", 2, np.zeros(0, np.uint64)).exact_row_count() == 0

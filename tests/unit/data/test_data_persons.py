@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from data_support import code_schema
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from understudy.data import LocalTable
+from understudy.data import LocalTable, read_table
 from understudy.data import persons as _persons
 from understudy.data.persons import ids_from_pandas, kept_rows, kept_rows_of_stream, number_persons
 from understudy.errors import BudgetError, DataError
+from understudy.schema import Schema
 
 LARGEST_WORD = 2**64 - 1
 
@@ -179,3 +181,23 @@ def test_nested_ids_are_refused_without_showing_them():
         number_persons([pa.array([["canary"], ["canary"]])], "who")
     assert "canary" not in str(caught.value)
     assert caught.value.__context__ is None
+
+
+@pytest.mark.parametrize("per_part", [1 << 22, 3])
+def test_rows_of_one_person_are_known_on_disk_as_in_memory(tmp_path, monkeypatch, per_part):
+    """Whether a file fits into memory depends on private things, so a mechanism must be able to do the same with its rows."""
+    monkeypatch.setattr("understudy.data.persons.ROWS_PER_PART", per_part)
+    schema = Schema.parse("columns: [{name: ward, kind: integer, minimum: 0, maximum: 99}]")
+    frame = pd.DataFrame({"ward": range(12), "id": list("abcabcaaaxyx")})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    found = []
+    for memory in (1024, 0):
+        table = read_table(tmp_path / "t.csv", schema, id_column="id", max_memory_mb=memory)
+        cut = table.truncated("id", 2, np.arange(12, dtype=np.uint64))
+        wards = np.concatenate([chunk["ward"] for chunk in cut.chunks()])
+        groups: dict[int, set[int]] = {}
+        for who, ward in zip(cut.whose.tolist(), wards.tolist(), strict=True):
+            groups.setdefault(who, set()).add(ward)
+        found.append((type(cut).__name__, sorted(map(sorted, groups.values()))))
+    assert [name for name, _ in found] == ["LocalTable", "ArrowTable"]
+    assert found[0][1] == found[1][1] == [[0, 3], [1, 4], [2, 5], [9, 11], [10]]

@@ -14,9 +14,9 @@ j-th old one, which have the same law: again at most ``k`` teachers differ. Ever
 - it draws its batches with words reserved for it, however many records others have;
 - the number of teachers, of rows they look at and of questions is fixed beforehand.
 
-*People dealt as a whole.* Where the unit is a person and the table knows which rows are of one (a table in memory), all rows of a person go to one teacher, by one random number of that person. Fix
+*People dealt as a whole.* Where the unit is a person and the table knows which rows are of one (one from a file or a frame, in memory or not; not one in a database), all rows of a person go to one teacher, by one random number of that person. Fix
 the numbers of all people. Adding or removing a person changes the records of the one teacher that the person's number names; a replaced person uses the number of the old one, which has the same law. So *one*
-teacher differs, however many rows the person has, and ``k`` is 1 in what follows. Whether people are dealt as a whole follows from the unit and from where the table is, which are public, and it is
+teacher differs, however many rows the person has, and ``k`` is 1 in what follows. Whether people are dealt as a whole follows from the unit and from the kind of source, which are public (whether a file fits into memory is not), and it is
 part of the plan that is charged.
 
 So, given all earlier answers, the number of votes on one question changes by at most ``k``, and ``m`` questions change by at most ``k m`` in L1
@@ -385,7 +385,7 @@ def votes_l2(touched: int, questions: int) -> float:
 
 
 def deals_people(curator: Curator) -> bool:
-    """Say whether all rows of a person can be dealt to one teacher: the unit is a person, and the table is in memory. Public."""
+    """Say whether all rows of a person can be dealt to one teacher: the unit is a person, and the table comes from a file or a frame. Public."""
     return curator.unit.id_column is not None and getattr(curator._table, "whose", None) is not None
 
 
@@ -404,7 +404,7 @@ def open_panel(curator: Curator, plan: PanelPlan, *, generator: np.random.Genera
     check_fit(curator, plan.layout)
     if plan.whole and not deals_people(curator):
         raise BudgetError(
-            "People are dealt as a whole where the unit is a person and the table is in memory."
+            "People are dealt as a whole where the unit is a person and the table is no database."
         )
     curator._pay(plan.event(curator.unit), purpose=purpose)
     return Panel(curator, plan, generator)

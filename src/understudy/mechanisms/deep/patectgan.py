@@ -203,7 +203,7 @@ class PATECTGAN(Adversarial):
                 f"{rounds:,} rounds, with noise of scale {panel.noise.scale:.4g} votes on each answer."
             )
         if unit.max_rows > 1:
-            note += " All rows of a person go to one teacher; of tables on disk and in databases each row goes to one, with so much more noise."
+            note += " All rows of a person go to one teacher; of tables in databases each row goes to one, with so much more noise."
         return self._planned(schema, unit, budget, panel.marginals[0], note)
 
     # ------------------------------------------------------------------ fitting
