@@ -35,6 +35,12 @@ def command_line() -> str:
     parts = [NOTE, "# Command line\n"]
     assert exit_codes is not None
     parts.append(exit_codes.split("\n\n", 1)[1].strip() + "\n")
+    parts += [
+        "## Before any command\n",
+        "Of every command; write them between `understudy` and its name.\n",
+        *_options(root),
+        "",
+    ]
     parts += list(_describe(root, ("understudy",)))
     return "\n".join(parts)
 
@@ -43,12 +49,12 @@ def _describe(command: Any, path: tuple[str, ...]) -> list[str]:
     if hasattr(command, "commands"):
         children = command.commands
         return [part for name, child in children.items() for part in _describe(child, (*path, name))]
-    lines = [
-        f"## {' '.join(path)}\n",
-        (command.help or "").strip() + "\n",
-        "| argument or option | meaning |",
-        "|---|---|",
-    ]
+    return [f"## {' '.join(path)}\n", (command.help or "").strip() + "\n", *_options(command), ""]
+
+
+def _options(command: Any) -> list[str]:
+    """Return the table of what a command takes."""
+    lines = ["| argument or option | meaning |", "|---|---|"]
     for parameter in command.params:
         if parameter.name == "help":
             continue
@@ -61,7 +67,7 @@ def _describe(command: Any, path: tuple[str, ...]) -> list[str]:
         required = " (required)" if parameter.required else ""
         text = " ".join((getattr(parameter, "help", None) or "").split())
         lines.append(f"| {words}{required} | {text} |")
-    return [*lines, ""]
+    return lines
 
 
 def own_methods() -> list[tuple[Method, type[Synthesizer], Source]]:

@@ -143,11 +143,12 @@ def test_a_ledger_that_pays_in_another_accounting_than_planned_is_tried_in_it_be
     """A fit that shares its ledger takes the main accounting, whatever its plan says."""
     asked: list[str] = []
     real = _trial.try_out
-    monkeypatch.setattr(
-        _trial,
-        "try_out",
-        lambda method, schema, budget, name: asked.append(name) or real(method, schema, budget, name),
-    )
+
+    def watched(method: Synthesizer, schema: Schema, budget: Budget, name: str) -> None:
+        asked.append(name)
+        real(method, schema, budget, name)
+
+    monkeypatch.setattr(_trial, "try_out", watched)
     case, unit, method = MIXED, Unit.add_remove(), create("independent")
     budget = ApproxDP(0.5, 1e-9)
     planned = method.plan(case.schema, unit=unit, budget=budget).accounting

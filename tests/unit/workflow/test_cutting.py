@@ -101,7 +101,12 @@ def test_the_choice_stays_after_an_interruption_and_is_paid_for_once(stays, tmp_
         raise Interrupted
 
     monkeypatch.setattr(Independent, "_fit", stop)
-    monkeypatch.setattr(Independent, "prepare", lambda self, *_a, **_w: None)
+    # planned, and not tried on made-up records
+    monkeypatch.setattr(
+        Independent,
+        "prepare",
+        lambda self, schema, *, unit, budget, plan=None: plan or self.plan(schema, unit=unit, budget=budget),
+    )
     with pytest.raises(Interrupted):
         made(tmp_path / "stays.csv", place)
     with Ledger.open(place) as ledger:
