@@ -203,7 +203,8 @@ def _fetched(session: Session, relation: Any, columns: Sequence[str], label: str
     if not batches:
         return pa.schema([kinds.field(name) for name in columns]).empty_table()
     # drivers infer types batch by batch: one without a single entry in a column has none
-    table = pa.concat_tables(map(pa.table, batches), promote_options="permissive")
+    plain = (_without_dictionaries(pa.table(batch)) for batch in batches)
+    table = pa.concat_tables(plain, promote_options="permissive")
     keys = [(name, "ascending") for name in columns if not pa.types.is_null(table.schema.field(name).type)]
     return attempt(
         lambda: table.sort_by(keys) if keys else table,
@@ -211,6 +212,17 @@ def _fetched(session: Session, relation: Any, columns: Sequence[str], label: str
             f"A column of {label!r} has entries of a kind that cannot be put in order, so that its rows cannot be read into memory."
         ),
     )
+
+
+def _without_dictionaries(table: pa.Table) -> pa.Table:
+    """Return a table whose columns hold their entries themselves: enumerations cannot be put in the order of their entries."""
+    import pyarrow as pa
+
+    kinds = [
+        field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field
+        for field in table.schema
+    ]
+    return table.cast(pa.schema(kinds))
 
 
 def _first(batches: Iterable[pa.RecordBatch], rows: int | None) -> Iterator[pa.RecordBatch]:
