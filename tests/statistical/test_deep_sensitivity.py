@@ -6,6 +6,8 @@ its false-alarm rate and the wrong answers it catches.
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 import pytest
 from alpha import ALPHA
@@ -142,7 +144,9 @@ class _Given:
 
 
 @pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
-def test_a_person_with_many_rows_changes_the_votes_of_one_teacher(relation: str, seed: int) -> None:
+def test_a_person_with_many_rows_changes_the_votes_of_one_teacher(
+    relation: Literal["add-remove", "replace-one"], seed: int
+) -> None:
     """Exact votes on neighbours that differ in one person with 0 to 12 rows, of whom up to 5 count; the others keep their words."""
     generator = np.random.default_rng(seed + 300)
     unit = Unit(relation, 5, "person")

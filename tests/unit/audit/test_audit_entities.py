@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Literal
+
 import numpy as np
 import pytest
 
@@ -12,6 +15,7 @@ from understudy.audit.observers import entity_pair
 from understudy.audit.releases import Neighbours, neighbour_frames
 from understudy.mechanisms import create
 from understudy.privacy import PureDP, Unit
+from understudy.release.result import ReleaseResult
 from understudy.release.run.run import run_release
 from understudy.release.spec.spec import Spec
 
@@ -32,7 +36,7 @@ seed: 1
 """
 
 
-def test_methods_that_fit_two_levels_are_attacked_by_whole_entities():
+def test_methods_that_fit_two_levels_are_attacked_by_whole_entities() -> None:
     pairs = {subject.pair for subject in subjects_of(create("independent"), PureDP(2.0))}
     assert "an entity with 10 events" in pairs
     assert "an entity with 10 events" not in {s.pair for s in subjects_of(create("laplace"), PureDP(2.0))}
@@ -45,14 +49,14 @@ def test_methods_that_fit_two_levels_are_attacked_by_whole_entities():
 
 
 @pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
-def test_the_attackers_know_the_records_of_an_entity(relation):
+def test_the_attackers_know_the_records_of_an_entity(relation: Literal["add-remove", "replace-one"]) -> None:
     pair = entity_pair(relation, max_rows=3)
     one, two = pair.counts(("a",))
     assert (one - two).tolist() == ([0, 3] if relation == "add-remove" else [-3, 3])
     assert np.abs(one - two).sum() == Unit(relation, 3, "person").histogram_l1
 
 
-def test_made_up_linked_tables_differ_in_one_entity():
+def test_made_up_linked_tables_differ_in_one_entity() -> None:
     first, second = neighbour_frames(Spec.parse(TEXT), rows=5, generator=np.random.default_rng(0))
     assert set(first) == {"people", "visits"}
     gone = set(first["people"]["who"]) - set(second["people"]["who"])
@@ -61,7 +65,7 @@ def test_made_up_linked_tables_differ_in_one_entity():
     assert (first["visits"]["person"] == gone.pop()).sum() == 2
 
 
-def test_with_next_to_no_noise_a_release_gives_its_table_away(tmp_path):
+def test_with_next_to_no_noise_a_release_gives_its_table_away(tmp_path: Path) -> None:
     """The attacker weighs what was measured of the event records: with so large a budget the sign tells the tables apart (false alarm below 1e-9)."""
     spec = Spec.parse(
         TEXT.replace("{epsilon: 4}", "{epsilon: 401}").replace("model: {epsilon: 2}", "model: {epsilon: 400}")
@@ -71,6 +75,7 @@ def test_with_next_to_no_noise_a_release_gives_its_table_away(tmp_path):
     ratios = []
     for number, table in enumerate(tables):
         outcome = run_release(spec, ledger=tmp_path / f"{number}.ledger", source=table)
+        assert isinstance(outcome, ReleaseResult)
         ratios.append(known.log_ratio(outcome))
     assert ratios[0] > 20
     assert ratios[1] < -20
