@@ -20,6 +20,7 @@ from understudy.curator import Curator, Journal
 from understudy.data import read_table
 from understudy.errors import BudgetExceeded, DataError, LedgerCorrupted, LedgerError, LedgerMismatch
 from understudy.mechanisms import Synthesizer, create
+from understudy.mechanisms.base import try_out
 from understudy.privacy import ApproxDP, Ledger, PureDP, SeededRandomness, Unit
 from understudy.workflow import paid_work, work_facts
 
@@ -77,7 +78,9 @@ class Run:
             self.synthesizer, schema_fingerprint=self.case.schema.fingerprint(), unit=UNIT, budget=SHARE
         )
         table = read_table(self.case.frame(rows), self.case.schema)
-        self.synthesizer.prepare(self.case.schema, unit=UNIT, budget=SHARE)  # its trial asks questions too
+        for way in self.synthesizer.accountings(SHARE):  # trials ask questions too
+            try_out(self.synthesizer, self.case.schema, SHARE, way.name)
+        self.synthesizer.prepare(self.case.schema, unit=UNIT, budget=SHARE)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Curator, "_answer", seeded)
             patch.setattr(Journal, "keep", stopping(keep))

@@ -232,12 +232,12 @@ class Journal:
     @staticmethod
     def has_answers(path: Path) -> bool:
         """Say whether a file is a journal that holds answers; at most the first of them is read."""
-        return path.exists() and len(list(itertools.islice(_whole_lines(path), 2))) > 1
+        return len(list(itertools.islice(_whole_lines(path), 2))) > 1
 
     @staticmethod
     def work_of(path: Path) -> dict[str, Any]:
         """Return the public facts of the work that a journal belongs to; empty where there is no journal."""
-        first = next(_whole_lines(path), None) if path.exists() else None
+        first = next(_whole_lines(path), None)
         return {} if first is None else dict(first.head.get("work") or {})
 
     def __len__(self) -> int:
@@ -389,7 +389,7 @@ def _parts(head: Mapping[str, Any], arrays: Sequence[np.ndarray[Any, Any]]) -> l
 
 
 def _whole_lines(path: Path) -> Iterator[_Line]:
-    """Go through the lines of a journal, up to the first that was not written to its end.
+    """Go through the lines of a journal, up to the first that was not written to its end; there are none where there is no file.
 
     Only the last line can be such a one. Where a whole line follows, the file was damaged, and answers that were paid for lie behind.
     """
@@ -411,6 +411,8 @@ def _whole_lines(path: Path) -> Iterator[_Line]:
                 head = json.loads(stream.read(text))
                 yield _Line(head, place + _BEFORE + 8 + text, end)
                 place = end
+    except FileNotFoundError:  # the process whose work it was has finished, and forgot it
+        return
     except OSError as error:
         raise LedgerError(f"The journal {str(path)!r} cannot be read: {error.strerror or error}.") from None
     if not place:
