@@ -351,6 +351,19 @@ def summary(lines: Sequence[Line], tables: Sequence[str], what: str) -> list[str
     return said
 
 
+def keep_cells(name: str, records: Iterable[Record]) -> Path:
+    """Keep the errors and times of cells as a table under ``docs/measured/data``."""
+    columns = ("table", "epsilon", "seed", "method", "options", "status", "triples", "pairs", "cpu_seconds")
+    rows = [
+        [
+            item["table"], item["epsilon"], item["seed"], item["method"], json.dumps(item["options"]) if item["options"] else "",
+            item["status"], item.get("error", ""), item.get("pairs", ""), item.get("cpu_seconds", ""),
+        ]
+        for item in records
+    ]  # fmt: skip
+    return keep_table(name, columns, rows)
+
+
 def report(records: Sequence[Record], data: Path, missing: Sequence[Record], *, write: bool) -> None:
     """Print the page; with ``write`` keep the errors as ``docs/measured/data/auto.csv``."""
     for measure, what in (("error", "triples"), ("pairs", "pairs")):
@@ -374,25 +387,7 @@ def report(records: Sequence[Record], data: Path, missing: Sequence[Record], *, 
         names = sorted({f"{item['table']} epsilon {item['epsilon']:g} {item['method']}" for item in missing})
         print(f"{len(names)} cells were not run: {'; '.join(names)}.")
     if write:
-        columns = (
-            "table",
-            "epsilon",
-            "seed",
-            "method",
-            "options",
-            "status",
-            "triples",
-            "pairs",
-            "cpu_seconds",
-        )
-        rows = [
-            [
-                item["table"], item["epsilon"], item["seed"], item["method"], json.dumps(item["options"]) if item["options"] else "",
-                item["status"], item.get("error", ""), item.get("pairs", ""), item.get("cpu_seconds", ""),
-            ]
-            for item in records
-        ]  # fmt: skip
-        print(f"Wrote {keep_table('auto', columns, rows).name}.")
+        print(f"Wrote {keep_cells('auto', records).name}.")
 
 
 def _words(text: str) -> list[str]:

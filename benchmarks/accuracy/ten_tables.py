@@ -27,11 +27,10 @@ if __name__ == "__main__":  # before anything that starts threads is imported
 
 import numpy as np
 
-from benchmarks._kept import keep_table
 from benchmarks._tables import find_data
 from benchmarks.accuracy._runner import Record, finished, key_of, read_records, run_all
 from benchmarks.accuracy.aim import NOTICE
-from benchmarks.accuracy.auto import DELTA, choice_for, run_cell
+from benchmarks.accuracy.auto import DELTA, choice_for, keep_cells, run_cell
 from understudy.workflow import AUTO
 
 TABLES = (
@@ -154,26 +153,7 @@ def report(records: Sequence[Record], tables: Sequence[str], data: Path, *, writ
                 f"epsilon {epsilon:g}, against {what}: geometric mean {mean:.3f} over {len(values)} tables, worst {values[worst]:.3f} ({worst})."
             )
     if write:
-        columns = (
-            "table",
-            "epsilon",
-            "seed",
-            "method",
-            "options",
-            "status",
-            "triples",
-            "pairs",
-            "cpu_seconds",
-            "peak_mb",
-        )
-        rows = [
-            [
-                item["table"], item["epsilon"], item["seed"], item["method"], str(item["options"] or ""), item["status"],
-                item.get("error", ""), item.get("pairs", ""), item.get("cpu_seconds", ""), item.get("peak_mb", ""),
-            ]
-            for item in records
-        ]  # fmt: skip
-        print(f"Wrote {keep_table('ten-tables', columns, rows).name}.")
+        print(f"Wrote {keep_cells('ten-tables', records).name}.")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

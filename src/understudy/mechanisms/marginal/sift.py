@@ -82,7 +82,7 @@ def _between(value: float, low: tuple[float, float], high: tuple[float, float]) 
 class Sift(Synthesizer):
     """Measure the pairs of columns that are worth their noise at once, then what the model gets most wrong.
 
-    (1) All columns are measured. (2) How far each pair of columns is from independent is measured, which is cheap. (3) The pairs whose
+    (1) All columns are measured. (2) How far each pair of columns is from the product of its released columns is measured, which is cheap. (3) The pairs whose
     dependence is worth more than their noise are measured together, the noise divided so that their error is least. (4) Rounds choose
     marginals of the workload and its parts by their error, and measure them. Noise is taken out of what was measured by what the model expected before. What fits
     goes into a small graphical model; the rest become patches that its answers, and the records drawn, are brought to agree with
@@ -118,10 +118,10 @@ class Sift(Synthesizer):
 
     Privacy
     -------
-    Looks: (1) every one-way marginal, once or twice, the second time at a price that follows from the released number of rows; (2) the distance from independence of
-    every pair that is small enough (a rule on public sizes), which one row moves by at most 4, a replaced one by at most 6
-    (:mod:`understudy.mechanisms.graphs.look`), charged together, or with ``prior``, which is public, its L1 distances from the released columns' product and from the prior's answer, which a
-    unit moves by at most ``l1`` each (:func:`~understudy.mechanisms.marginal.public.compare`); (3) the chosen pairs, charged together: which ones, and with which noise, follows from the
+    Looks: (1) every one-way marginal, once or twice, the second time at a price that follows from the released number of rows; (2) for every pair that is small enough (a rule on public
+    sizes) the L1 distance of its counts from the product of its columns as the model of the released ones of (1) has them and, with ``prior``, which is public, from the prior's answer scaled to these columns:
+    numbers that one unit moves by at most ``l1`` each, by the triangle inequality, since the tables they are measured from are released or public (:func:`~understudy.mechanisms.marginal.public.compare`),
+    all charged together; (3) the chosen pairs, charged together: which ones, and with which noise, follows from the
     released numbers of (1) and (2), public sizes and weights; (4) choices by the exponential mechanism with the score
     ``w_r (|M_r(D) - M_r(model)|_1 - penalty_r)``, which moves by at most ``l1 max w_r`` between neighbours, since model, penalty and weights are
     released or public, and what they choose, measured; (5) with ``certify``, the L1 distance of each workload marginal from the finished model, which moves by at most ``l1``.
