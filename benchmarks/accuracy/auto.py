@@ -29,8 +29,8 @@ from typing import Any
 from benchmarks.accuracy._runner import THREADS
 
 if __name__ == "__main__":  # before anything that starts threads is imported
-    for _name in THREADS:
-        os.environ.setdefault(_name, "1")
+    for _variable in THREADS:
+        os.environ.setdefault(_variable, "1")
 
 import numpy as np
 
@@ -469,12 +469,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if stop is not None and time.monotonic() > stop:
             break
         said = functools.partial(_say, f"[{number}/{len(cells)}]")
-        known = read_records(path).values()
+        before = read_records(path).values()
         run_all(
             [spec],
             path,
             timeout=CPU_LIMIT,
-            run=_too_slow if slow_elsewhere(spec, known) else run_cell,
+            run=_too_slow if slow_elsewhere(spec, before) else run_cell,
             say=said,
         )
     known = read_records(path)
