@@ -23,6 +23,7 @@ from understudy.cli.options import (
     Rho,
     Separator,
     UnitName,
+    formerly,
     parse_budget,
     parse_header,
     parse_unit,
@@ -213,9 +214,7 @@ def total(
     rho: Rho = None,
     mu: Mu = None,
     approximate_delta: ApproximateDelta = None,
-    who: Annotated[
-        str, typer.Option("--who", help="Who decided it. Public; needed once something was charged.")
-    ] = "",
+    by: By = None,
     why: Annotated[str, typer.Option("--why", help="Why. Public; needed once something was charged.")] = "",
     json: Json = False,
 ) -> None:
@@ -231,12 +230,12 @@ def total(
     budget = parse_budget(epsilon, delta, rho, mu)
     with Ledger.open(file) as ledger:
         before = ledger.budget
-        if ledger.charged and not (who.strip() and why.strip()):
+        if ledger.charged and not ((by or "").strip() and why.strip()):
             raise UsageError(
                 "Something was charged to this ledger, so raising its total weakens a promise that was made. Say who decided it "
-                "(--who NAME) and why (--why WORDS); both are written into the ledger. Nothing was changed."
+                "(--by NAME) and why (--why WORDS); both are written into the ledger. Nothing was changed."
             )
-        entry = ledger.change_total(budget, who=who, why=why, approximate_delta=approximate_delta)
+        entry = ledger.change_total(budget, who=by or "", why=why, approximate_delta=approximate_delta)
         if json:
             print_json(summary(ledger.guarantee()) | {"entry": entry.to_dict()})
             return
@@ -298,7 +297,7 @@ def facts(
         tell(f"The ledger of {ledger.table!r} knows these facts: {entry.purpose}.")
 
 
-@app.command("create")
+@app.command("create", cls=formerly(table="--table-name"))
 def create(
     file: LedgerPath,
     table_name: Annotated[
