@@ -122,7 +122,7 @@ def method_pages() -> dict[Path, str]:
 
 ROOMS = (
     "schema", "privacy", "marginals", "data", "curator", "engine", "mechanisms", "inference", "evaluation", "release",
-    "report", "bulk", "audit", "workflow", "adapters", "datasets",
+    "report", "plots", "bulk", "audit", "workflow", "adapters", "datasets",
 )  # fmt: skip
 
 

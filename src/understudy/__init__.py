@@ -14,7 +14,7 @@ TYPE_CHECKING = False  # type checkers take it for true; typing itself would be 
 if TYPE_CHECKING:
     from typing import Any
 
-    from understudy import datasets
+    from understudy import datasets, plots
     from understudy.adapters import TableSynthesizer
     from understudy.curator import Curator
     from understudy.data import read_table, write_frame
@@ -55,6 +55,7 @@ __all__ = [
     "datasets",
     "evaluate",
     "methods",
+    "plots",
     "publish",
     "read_table",
     "skewed",
@@ -98,8 +99,8 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name == "datasets":
-        return import_module("understudy.datasets")
+    if name in ("datasets", "plots"):
+        return import_module(f"understudy.{name}")
     if name == "__version__":  # of the installed package, asked for when first used
         globals()[name] = import_module("importlib.metadata").version("understudy")
         return globals()[name]

@@ -133,7 +133,7 @@ def test_links_between_pages_lead_somewhere() -> None:
 def test_the_front_door_is_exactly_what_it_says() -> None:
     for name in understudy.__all__:
         assert getattr(understudy, name) is not None
-    assert set(understudy.__all__) == set(understudy._HOMES) | {"datasets", "__version__"}
+    assert set(understudy.__all__) == set(understudy._HOMES) | {"datasets", "plots", "__version__"}
     assert len(understudy.__all__) <= 40
 
 

@@ -288,7 +288,17 @@ Browser = Annotated[
         "--browser/--no-browser", help="Whether to open a browser; where to look is printed anyway."
     ),
 ]
-Chart = Annotated[Path | None, typer.Option("--chart", help="Draw a picture into this file (.svg).")]
+
+
+def _svg(path: Path | None) -> Path | None:
+    if path is not None and path.suffix.lower() != ".svg":
+        raise UsageError(f"--chart draws an SVG document; {str(path)!r} does not end in .svg.")
+    return path
+
+
+Chart = Annotated[
+    Path | None, typer.Option("--chart", callback=_svg, help="Draw a picture into this file (.svg).")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
 
 

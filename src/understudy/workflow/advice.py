@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import Any
 
+from understudy._html import html_lines
 from understudy.errors import UsageError
 from understudy.marginals import Workload
 from understudy.mechanisms import Progress, Synthesizer, no_progress
@@ -126,6 +127,10 @@ class Advice:
                 f"About {_duration(self.seconds)} of CPU on this machine and {self.megabytes:,.0f} MB of memory."
             )
         return said
+
+    def _repr_html_(self) -> str:
+        guarantee = f": {self.guarantee}" if self.guarantee else ""
+        return html_lines(f"{self.method} on {self.rows:,} rows{guarantee}", self.sentences())
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""

@@ -13,6 +13,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from understudy._html import html_lines
 from understudy.curator import require_measured, require_unmeasured, table_facts
 from understudy.data import Database, Table, read_table
 from understudy.data.events import read_events
@@ -265,7 +266,7 @@ def mechanism_for(
         return choose(schema, unit=unit, budget=budget, workload=wanted).mechanism()
     if wanted is not None:
         if not method_named(method).takes_workload:
-            name = workload_name if target is None else "the column to predict (--for, target)"
+            name = workload_name if target is None else "the column to predict (--target, target)"
             raise error(f"{method} does not take a workload; leave {name} out.")
         given["workload"] = wanted
     if entity is not None:
@@ -304,7 +305,7 @@ def _workload(
     if target is None:
         return parse_workload(schema.domain, workload) if isinstance(workload, str) else workload
     if workload is not None:
-        raise error("Give a workload or a column to predict (--for, target), not both.")
+        raise error("Give a workload or a column to predict (--target, target), not both.")
     return predicting(schema.domain, target)
 
 
@@ -369,6 +370,15 @@ class Synthesis:
     persons: int | None = None
     rows_per_person: RowsPerPerson | None = None
     models: Mapping[str, Model] | None = field(default=None, repr=False)
+
+    def _repr_html_(self) -> str:
+        made = (
+            [f"{self.rows:,} synthetic rows."]
+            if self.tables is None
+            else [f"{len(table):,} synthetic rows of {name!r}." for name, table in self.tables.items()]
+        )
+        told = [*made, f"Guarantee: {self.guarantee}", self.why, self.standing.describe()]
+        return html_lines(f"Stand-in made by {self.model.provenance.method}", filter(None, told))
 
 
 def synthesize(

@@ -107,7 +107,8 @@ def plan(
         )
     method = method or "auto"
     from understudy.cli.output import print_json, print_table, progress_bar, tell
-    from understudy.data.output import require_writable, write_text
+    from understudy.data.output import require_writable
+    from understudy.plots import frontier
     from understudy.privacy.guarantee import condition_of, rows_rule
     from understudy.privacy.ledger.ledger import Invariant
     from understudy.schema import Schema
@@ -182,7 +183,7 @@ def plan(
                 raise
             refused.append(f"The fit was not rehearsed: {error}")
     if chart is not None and advice is not None:
-        write_text(chart, draw_errors(advice))
+        frontier(advice).save(chart)
     if wish_alone and advice is not None:
         if json:
             print_json({"method": advice.method, "advice": advice.to_dict()})
@@ -297,32 +298,6 @@ def _bar(found: Expected, largest: float, width: int = 40) -> str:
     """
     middle, high = (max(1, round(width * value / largest)) for value in (found.middle, found.high))
     return ("#" * middle + "." * (high - middle)).ljust(width)
-
-
-def draw_errors(advice: Advice) -> str:
-    """Draw the expected errors by budget as an SVG document."""
-    from understudy.report.lines import LinePanel, line_chart
-    from understudy.workflow.rehearsing import KINDS
-
-    points: dict[str, list[tuple[float, float, float, float]]] = {}
-    here = [] if advice.errors is None else [advice.errors]
-    symbol = "epsilon"
-    for errors in (*here, *(other for name, other in advice.others.items() if name != "delta")):
-        plain = errors.budget.to_dict()
-        symbol = next(name for name in ("epsilon", "rho", "mu") if name in plain)
-        for kind in KINDS:
-            found = errors.of(kind)
-            if found is not None:
-                points.setdefault(kind, []).append((plain[symbol], found.low, found.middle, found.high))
-    if advice.answer is not None and not here:
-        wish = advice.answer.wish
-        name = wish.kind if wish.cell is None else f"cells of {wish.cell:,} rows in {wish.kind}"
-        points[name] = [(epsilon, error, error, error) for epsilon, error in advice.answer.tried]
-    title = f"Expected errors of {advice.method} on made-up tables of {advice.rows:,} rows"
-    panels = [LinePanel(kind, {"expected": sorted(series)}) for kind, series in points.items()]
-    return line_chart(
-        title, panels, x_label=symbol, y_label="share of rows in a wrong cell, with the range over tables"
-    )
 
 
 def _not_public(schema: Schema) -> list[str]:
