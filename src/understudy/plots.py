@@ -132,7 +132,7 @@ def errors(found: Evaluation) -> Plot:
     shown = [(item.distance.name, item.distance.value, item.distance.sampling) for item in columns]
     most = max(max(value, sampling) for _, value, sampling in shown) or 1.0
     bars = [Bar(name, value, 0.0, sampling, strong=value > 2 * sampling) for name, value, sampling in shown]
-    note = "share of rows that would have to change; lines: what two samples of one population differ by"
+    note = "share of rows that would have to change; lines: what two samples of one population differ by; dark: more than twice that"
 
     def draw(place: Axes) -> None:
         names = [name for name, _, _ in reversed(shown)]
@@ -243,14 +243,15 @@ def spending(ledger: Ledger) -> Plot:
     2
     """
     costs: dict[str, float] = {}
-    accounting, symbol, total = ledger.accounting.name, ledger.accounting.symbol, ledger.total
+    standing = ledger.guarantee()
+    symbol, total, spent = standing.symbol, standing.total, standing.spent[standing.accounting]
     for entry in ledger.entries():
         if entry.event is not None:
             name = (entry.scope or entry.purpose).split("/")[0]
-            costs[name] = costs.get(name, 0.0) + entry.costs[accounting]
-    left = max(0.0, total - ledger.spent)
+            costs[name] = costs.get(name, 0.0) + entry.costs[standing.accounting]
+    left = max(0.0, total - spent)
     parts = [*costs.items(), ("not spent", left)]
-    title = f"Budget of {ledger.table}: {ledger.spent:.4g} of {total:.4g} ({symbol}) spent"
+    title = f"Budget of {ledger.table}: {spent:.4g} of {total:.4g} ({symbol}) spent"
     bars = [
         Bar(f"{name}: {cost:.4g}", min(1.0, cost / total), min(1.0, cost / total), min(1.0, cost / total), strong=name in costs)
         for name, cost in parts

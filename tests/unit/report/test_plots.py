@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from understudy import Ledger, PureDP, Schema, TableSynthesizer, Unit, datasets, evaluate, plots
+from understudy import ApproxDP, Ledger, PureDP, Schema, TableSynthesizer, Unit, datasets, evaluate, plots
 from understudy.errors import MissingExtra, OutputError, WorkloadError
 from understudy.plots import Plot
 from understudy.workflow import advise
@@ -75,7 +75,7 @@ def test_a_picture_is_svg_and_axes(
         assert len(drawn) == panels
         assert all(place.has_data() for place in drawn)
         assert drawn[0].figure.get_suptitle() == title
-        drawn[0].figure.savefig(tmp_path / "p.png")
+        pyplot.gcf().savefig(tmp_path / "p.png")
     finally:
         pyplot.close("all")
 
@@ -98,6 +98,20 @@ def test_the_parts_of_a_budget_are_those_of_the_ledger() -> None:
     told = _titles(spending())
     assert len(told) == 2
     assert all("50.0%" in item for item in told)
+
+
+def test_a_budget_that_is_kept_by_pure_accounting_is_drawn_by_it() -> None:
+    """With a small delta a ledger adds up mu^2, but Laplace noise may be within its epsilon alone."""
+    unit = Unit.add_remove()
+    ledger = Ledger.in_memory(budget=ApproxDP(1.0, 1e-9), unit=unit, table="stays")
+    from understudy import synthesize
+
+    synthesize(FRAME, schema=SCHEMA, unit=unit, epsilon=1.0, delta=1e-9, method="laplace", ledger=ledger)
+    standing = ledger.guarantee()
+    assert standing.accounting == "pure"
+    assert standing.symbol == "epsilon"
+    assert plots.spending(ledger).title == "Budget of stays: 1 of 1 (epsilon) spent"
+    assert "cost (epsilon)" in ledger._repr_html_()
 
 
 def test_without_matplotlib_there_is_still_svg(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,18 +60,18 @@ def show(file: LedgerPath, json: Json = False) -> None:
     from understudy.privacy import Ledger
 
     with Ledger.open(file) as ledger:
-        entries = [entry.to_dict() for entry in ledger.entries()]
+        entries, standing = [entry.to_dict() for entry in ledger.entries()], ledger.guarantee()
         if json:
-            print_json(summary(ledger.guarantee()) | {"entries": entries})
+            print_json(summary(standing) | {"entries": entries})
             return
         tell(f"Table: {ledger.table}")
         tell(f"Protects: {ledger.unit.describe()}")
-        tell(f"Total budget: {ledger.budget.describe()} ({ledger.accounting.name} accounting)")
+        tell(f"Total budget: {ledger.budget.describe()} ({standing.accounting} accounting)")
         named = any("operator" in item or "host" in item for item in entries)
         print_table(
             "Entries",
             (
-                *("#", "time (UTC)", "kind", "scope", "purpose", f"cost ({ledger.accounting.symbol})"),
+                *("#", "time (UTC)", "kind", "scope", "purpose", f"cost ({standing.symbol})"),
                 *(("by",) if named else ()),
             ),
             [
@@ -81,7 +81,7 @@ def show(file: LedgerPath, json: Json = False) -> None:
                     item["kind"],
                     item["scope"],
                     item["purpose"],
-                    _cost(item, ledger.accounting.name),
+                    _cost(item, standing.accounting),
                     *(
                         (" on ".join(filter(None, (item.get("operator"), item.get("host")))),)
                         if named
@@ -106,7 +106,7 @@ def show(file: LedgerPath, json: Json = False) -> None:
                 tell(f"{title}:")
                 for line in lines:
                     tell(f"  {line}")
-        tell(ledger.guarantee().describe())
+        tell(standing.describe())
 
 
 def _totals(ledger: Ledger) -> list[str]:
