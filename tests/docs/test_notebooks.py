@@ -14,7 +14,7 @@ GALLERY = (ROOT / "docs" / "how-to" / "notebooks.md").read_text(encoding="utf-8"
 
 sys.path.insert(0, str(ROOT / "docs"))
 
-import hooks
+import hooks  # noqa: E402
 
 
 def test_there_are_five() -> None:
