@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, Ledger, PureDP, Unit
     from understudy.release.spec.spec import Spec
     from understudy.schema import Domain, Schema
-    from understudy.workflow import evaluate, publish, synthesize
+    from understudy.workflow import advise, discover_schema, evaluate, publish, synthesize
 
 __version__: str
 __all__ = [
@@ -50,9 +50,11 @@ __all__ = [
     "Unit",
     "Workload",
     "__version__",
+    "advise",
     "all_kway",
     "create",
     "datasets",
+    "discover_schema",
     "evaluate",
     "methods",
     "plots",
@@ -84,8 +86,10 @@ _HOMES = {
     "Unit": "privacy",
     "Workload": "marginals",
     "ZCDP": "privacy",
+    "advise": "workflow",
     "all_kway": "marginals",
     "create": "mechanisms",
+    "discover_schema": "workflow",
     "evaluate": "workflow",
     "methods": "mechanisms",
     "publish": "workflow",

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["Plot", "errors", "frontier", "marginals", "pairs", "spending"]
 
 _PRIVATE = "private"
-_MOST_COLUMNS = 12
+_MOST_COLUMNS, _MOST_IN_A_MAP = 12, 40
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Plot:
         figure, grid = pyplot.subplots(
             tall, wide, figsize=(5.0 * wide, 3.2 * tall), squeeze=False, layout="constrained"
         )
-        figure.suptitle(self.title)
+        figure.suptitle(_as_text(self.title))
         found = tuple(grid.flat)
         for place, draw in zip(found, self._panels, strict=False):
             draw(place)
@@ -135,7 +135,7 @@ def errors(found: Evaluation) -> Plot:
     note = "share of rows that would have to change; lines: what two samples of one population differ by; dark: more than twice that"
 
     def draw(place: Axes) -> None:
-        names = [name for name, _, _ in reversed(shown)]
+        names = [_as_text(name) for name, _, _ in reversed(shown)]
         place.barh(names, [value for _, value, _ in reversed(shown)], color="#0b6e99")
         place.scatter(
             [sampling for _, _, sampling in reversed(shown)], names, color="#1d2430", marker="|", zorder=3
@@ -146,7 +146,7 @@ def errors(found: Evaluation) -> Plot:
 
 
 def pairs(found: Evaluation) -> Plot:
-    """Draw the error of every pair of columns as a map.
+    """Draw the errors of pairs of columns as a map; of many columns those of the worst pairs.
 
     Privacy
     -------
@@ -163,19 +163,22 @@ def pairs(found: Evaluation) -> Plot:
         raise WorkloadError(
             "This evaluation compared no pairs of columns; evaluate at least two columns with the section 'marginals'."
         )
-    names = [item.distance.name for item in found.overview.columns]
+    every = list(dict.fromkeys(name for pair in found.overview.pairs for name in pair.columns))
+    names = every[:_MOST_IN_A_MAP]  # the worst pairs come first
+    places = {name: index for index, name in enumerate(names)}
     values = np.full((len(names), len(names)), np.nan)
-    for item in found.overview.columns:
-        values[names.index(item.distance.name), names.index(item.distance.name)] = item.distance.value
-    for pair in found.overview.pairs:
-        one, other = (names.index(name) for name in pair.columns)
-        values[one, other] = values[other, one] = pair.value
-    title = f"Error by pair of columns ({_PRIVATE})"
+    for distance in (*(item.distance for item in found.overview.columns), *found.overview.pairs):
+        if all(name in places for name in distance.columns):
+            one, other = places[distance.columns[0]], places[distance.columns[-1]]
+            values[one, other] = values[other, one] = distance.value
+    some = "" if len(names) == len(every) else f", {len(names)} of {len(every)}"
+    title = f"Error by pair of columns ({_PRIVATE}{some})"
 
     def draw(place: Axes) -> None:
         shown = place.imshow(values, cmap="Blues", vmin=0.0)
-        place.set_xticks(range(len(names)), names, rotation=40, ha="right")
-        place.set_yticks(range(len(names)), names)
+        labels = [_as_text(name) for name in names]
+        place.set_xticks(range(len(names)), labels, rotation=40, ha="right")
+        place.set_yticks(range(len(names)), labels)
         place.figure.colorbar(shown, ax=place, label="share of rows")
 
     return Plot(title, pair_chart(title, names, values.tolist()), (draw,))
@@ -259,7 +262,9 @@ def spending(ledger: Ledger) -> Plot:
 
     def draw(place: Axes) -> None:
         place.barh(
-            [name for name, _ in reversed(parts)], [cost for _, cost in reversed(parts)], color="#0b6e99"
+            [_as_text(name) for name, _ in reversed(parts)],
+            [cost for _, cost in reversed(parts)],
+            color="#0b6e99",
         )
         place.set(xlabel=symbol, xlim=(0, total))
 
@@ -305,17 +310,24 @@ def marginals(
         def draw(place: Axes) -> None:
             wide = 0.8 / len(panel.series)
             for number, (label, values) in enumerate(zip(tables, panel.series, strict=True)):
-                place.bar(np.arange(len(values)) + number * wide, values, width=wide, label=label)
+                place.bar(np.arange(len(values)) + number * wide, values, width=wide, label=_as_text(label))
             step = -(-len(panel.labels) // 12)
             ticks = range(0, len(panel.labels), step)
-            place.set_xticks(list(ticks), [panel.labels[tick] for tick in ticks], rotation=30, ha="right")
-            place.set_title(panel.title)
+            place.set_xticks(
+                list(ticks), [_as_text(panel.labels[tick]) for tick in ticks], rotation=30, ha="right"
+            )
+            place.set_title(_as_text(panel.title))
             place.legend()
 
         return draw
 
     svg = marginal_chart(title, list(tables), panels)
     return Plot(title, svg, tuple(drawn(panel) for panel in panels))
+
+
+def _as_text(name: str) -> str:
+    """Return a name as Matplotlib shows it as it is, and not as a formula between dollars."""
+    return name.replace("$", r"\$")
 
 
 def _shares(table: Any, schema: Schema, names: Sequence[str]) -> list[npt.NDArray[np.float64]]:

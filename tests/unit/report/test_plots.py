@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from understudy import ApproxDP, Ledger, PureDP, Schema, TableSynthesizer, Unit, datasets, evaluate, plots
@@ -137,3 +139,42 @@ def test_what_cannot_be_drawn_is_refused(tmp_path: Path) -> None:
             plots.errors(found)
     with pytest.raises(WorkloadError, match="at least one table"):
         plots.marginals({}, SCHEMA)
+
+
+def test_names_are_no_formulas_for_matplotlib() -> None:
+    pytest.importorskip("matplotlib", reason="axes are Matplotlib's")
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot
+
+    odd = r"a$\nonsense{$"
+    described = Schema.parse(
+        f"{{columns: [{{name: '{odd}', kind: categorical, values: ['{odd}', b]}}, {{name: c, kind: boolean}}]}}"
+    )
+    frame = pd.DataFrame({odd: [odd, "b"] * 50, "c": [True, False] * 50})
+    found = evaluate(frame, frame.head(60), schema=described, sections=["marginals"])
+    ledger = Ledger.in_memory(budget=PureDP(2.0), unit=Unit.add_remove(), table=odd)
+    try:
+        for plot in (
+            plots.errors(found),
+            plots.pairs(found),
+            plots.spending(ledger),
+            plots.marginals({odd: frame}, described),
+        ):
+            plot.axes()
+            pyplot.gcf().canvas.draw()
+    finally:
+        pyplot.close("all")
+
+
+def test_a_map_of_many_columns_shows_the_worst() -> None:
+    rng = np.random.default_rng(1)
+    names = [f"c{index}" for index in range(50)]
+    described = Schema.from_dict({"columns": [{"name": name, "kind": "boolean"} for name in names]})
+    one, other = (pd.DataFrame(rng.random((60, 50)) < 0.5, columns=names) for _ in range(2))
+    found = evaluate(one, other, schema=described, sections=["marginals"])
+    plot = plots.pairs(found)
+    assert plot.title == "Error by pair of columns (private, 40 of 50)"
+    worst = found.overview.pairs[0]
+    assert any(f"{worst.columns[0]}, {worst.columns[1]}" in item for item in _titles(plot))
