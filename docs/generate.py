@@ -15,7 +15,6 @@ import typer.main
 import papers
 from understudy import errors
 from understudy.cli import main as commands
-from understudy.cli.main import __doc__ as exit_codes
 from understudy.cli.main import app, exit_code
 from understudy.data.private_files import FolderInUse
 from understudy.errors import UnderstudyError
@@ -33,8 +32,10 @@ def command_line() -> str:
     commands.register(app)
     root = typer.main.get_command(app)
     parts = [NOTE, "# Command line\n"]
-    assert exit_codes is not None
-    parts.append(exit_codes.split("\n\n", 1)[1].strip() + "\n")
+    parts.append(
+        "How commands end, and what goes to which stream: [Exit codes](exit-codes.md). "
+        "What each is called in Python: [Commands and functions](commands-and-functions.md).\n"
+    )
     parts += [
         "## Before any command\n",
         "Of every command; write them between `understudy` and its name.\n",
@@ -121,7 +122,7 @@ def method_pages() -> dict[Path, str]:
 
 ROOMS = (
     "schema", "privacy", "marginals", "data", "curator", "engine", "mechanisms", "inference", "evaluation", "release",
-    "report", "bulk", "audit", "workflow", "adapters", "datasets",
+    "report", "plots", "bulk", "audit", "workflow", "adapters", "datasets",
 )  # fmt: skip
 
 

@@ -1,7 +1,7 @@
-"""A stand-in for predicting one column: does a workload around it help (``synth --for COLUMN``)?
+"""A stand-in for predicting one column: does a workload around it help (``synth --target COLUMN``)?
 
 Fits on four fifths of a public table, draws as many rows, trains boosted trees on them and tests on the fifth that was kept:
-area under the ROC curve, against that of trees trained on the real rows. Workloads: all triples alike, and the one that ``--for`` makes.
+area under the ROC curve, against that of trees trained on the real rows. Workloads: all triples alike, and the one that ``--target`` makes.
 The tables on which the weight was chosen and those on which it is reported are disjoint. Resumable; the tables are
 public, and nothing of this is a release.
 
@@ -48,7 +48,7 @@ TARGETS = {"adult15": "income>50K", "acs13": "incc", "nltcs": "laundry", "bank":
 DEVELOPMENT, REPORTED = ("adult15", "acs13", "nltcs"), ("bank", "hmeq")
 DELTA, CPU_LIMIT = 1e-9, 120.0
 FOR = f"weight:{TARGET_WEIGHT:g}"
-"""The workload that ``--for`` makes."""
+"""The workload that ``--target`` makes."""
 Codes = dict[str, npt.NDArray[Any]]
 
 
@@ -135,7 +135,7 @@ def markdown(records: Sequence[Record]) -> str:
 
 
 def report(records: Sequence[Record], *, write: bool) -> None:
-    """Print the table and what ``--for`` gains; with ``write`` keep the runs as ``docs/measured/data/for-column.csv``."""
+    """Print the table and what ``--target`` gains; with ``write`` keep the runs as ``docs/measured/data/for-column.csv``."""
     print("\n" + markdown(records))
     for tables, what in ((DEVELOPMENT, "development"), (REPORTED, "reported")):
         gains = []
@@ -152,7 +152,7 @@ def report(records: Sequence[Record], *, write: bool) -> None:
             ]
         if gains:
             print(
-                f"Gain of --for on {what} tables ({', '.join(tables)}): {np.mean(gains):+.4f} on average over {len(gains)} fits, "
+                f"Gain of --target on {what} tables ({', '.join(tables)}): {np.mean(gains):+.4f} on average over {len(gains)} fits, "
                 f"from {min(gains):+.4f} to {max(gains):+.4f}."
             )
     if write:

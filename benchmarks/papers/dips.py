@@ -203,12 +203,13 @@ def run(
     by_budget: bool = False,
     write: bool = False,
     say: Callable[[str], None] = print,
-) -> None:
-    """Run the wanted studies."""
+) -> list[Record]:
+    """Run the wanted studies and return what they found."""
     unknown = [part for part in parts if part not in PARTS]
     if unknown:
         raise WorkloadError(f"No study named {', '.join(unknown)}. Known: {', '.join(PARTS)}.")
     out.mkdir(parents=True, exist_ok=True)
+    found: list[Record] = []
     for part in parts:
         if part == "fertility":
             folder = find_data(data)
@@ -218,8 +219,9 @@ def run(
             for row in rows:
                 numbers = [f"{name} {value:.3f}" for name, value in row.items() if isinstance(value, float)]
                 say(f"{row['method']}: {', '.join(numbers)}")
+            found += [{"study": part, **row} for row in rows]
             continue
-        run_study(
+        records = run_study(
             part,
             out,
             repetitions=repetitions or (STUDIES[part].quick if quick else STUDIES[part].repetitions),
@@ -230,6 +232,8 @@ def run(
             write=write,
             say=say,
         )
+        found += [{"study": part, **record} for record in records]
+    return found
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -14,7 +14,7 @@ TYPE_CHECKING = False  # type checkers take it for true; typing itself would be 
 if TYPE_CHECKING:
     from typing import Any
 
-    from understudy import datasets
+    from understudy import datasets, plots
     from understudy.adapters import TableSynthesizer
     from understudy.curator import Curator
     from understudy.data import read_table, write_frame
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, Ledger, PureDP, Unit
     from understudy.release.spec.spec import Spec
     from understudy.schema import Domain, Schema
-    from understudy.workflow import evaluate, publish, synthesize
+    from understudy.workflow import advise, discover_schema, evaluate, publish, synthesize
 
 __version__: str
 __all__ = [
@@ -50,11 +50,14 @@ __all__ = [
     "Unit",
     "Workload",
     "__version__",
+    "advise",
     "all_kway",
     "create",
     "datasets",
+    "discover_schema",
     "evaluate",
     "methods",
+    "plots",
     "publish",
     "read_table",
     "skewed",
@@ -83,8 +86,10 @@ _HOMES = {
     "Unit": "privacy",
     "Workload": "marginals",
     "ZCDP": "privacy",
+    "advise": "workflow",
     "all_kway": "marginals",
     "create": "mechanisms",
+    "discover_schema": "workflow",
     "evaluate": "workflow",
     "methods": "mechanisms",
     "publish": "workflow",
@@ -98,8 +103,8 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name == "datasets":
-        return import_module("understudy.datasets")
+    if name in ("datasets", "plots"):
+        return import_module(f"understudy.{name}")
     if name == "__version__":  # of the installed package, asked for when first used
         globals()[name] = import_module("importlib.metadata").version("understudy")
         return globals()[name]

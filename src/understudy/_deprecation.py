@@ -11,10 +11,21 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, ParamSpec, TypeVar
 
-__all__ = ["deprecated", "forwarded", "warn_deprecated"]
+__all__ = ["deprecated", "deprecation", "forwarded", "warn_deprecated"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+def deprecation(old: str, *, use: str, since: str, until: str) -> str:
+    """Return what is said about a name that is going away; the command line says it on standard error.
+
+    Examples
+    --------
+    >>> deprecation("evaluate --holdout", use="--hold-out-table", since="0.2", until="0.4")
+    'evaluate --holdout is deprecated since Understudy 0.2 and goes away in 0.4. Use --hold-out-table.'
+    """
+    return f"{old} is deprecated since Understudy {since} and goes away in {until}. Use {use}."
 
 
 def warn_deprecated(old: str, *, use: str, since: str, until: str, stacklevel: int = 2) -> None:
@@ -38,7 +49,7 @@ def warn_deprecated(old: str, *, use: str, since: str, until: str, stacklevel: i
     a.old is deprecated since Understudy 0.2 and goes away in 0.4. Use a.new.
     """
     warnings.warn(
-        f"{old} is deprecated since Understudy {since} and goes away in {until}. Use {use}.",
+        deprecation(old, use=use, since=since, until=until),
         DeprecationWarning,
         stacklevel=stacklevel + 1,
     )

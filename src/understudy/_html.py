@@ -1,9 +1,43 @@
-"""Small tables for notebooks, escaped. Shared by everything that shows itself there."""
+"""What results look like in a notebook: small tables, escaped, and markup that shows itself. Shared by everything that does so."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from html import escape
+
+__all__ = ["Picture", "html_lines", "html_table"]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """Markup that shows itself in a notebook.
+
+    Examples
+    --------
+    >>> str(Picture("<svg></svg>"))
+    '<svg></svg>'
+    """
+
+    markup: str
+
+    def _repr_html_(self) -> str:
+        return self.markup
+
+    def __str__(self) -> str:
+        return self.markup
+
+
+def html_lines(title: str, lines: Iterable[str]) -> str:
+    """Return a heading and sentences below it; everything is escaped.
+
+    Examples
+    --------
+    >>> html_lines("Plan", ["a < b"])
+    '<p><strong>Plan</strong></p><ul><li>a &lt; b</li></ul>'
+    """
+    listed = "".join(f"<li>{escape(line)}</li>" for line in lines)
+    return f"<p><strong>{escape(title)}</strong></p><ul>{listed}</ul>"
 
 
 def html_table(caption: str, head: Sequence[str], rows: Sequence[Sequence[object]], *, note: str = "") -> str:

@@ -71,7 +71,7 @@ def test_synth_without_a_method_chooses_one_and_says_why(folder: Path) -> None:
         "synth",
         folder / "staff.csv",
         *words,
-        "--for",
+        "--target",
         "grade",
         "--out",
         folder / "out.csv",
@@ -91,9 +91,9 @@ def test_synth_without_a_method_chooses_one_and_says_why(folder: Path) -> None:
 
 def test_what_auto_cannot_take_is_refused_before_anything_is_spent(folder: Path) -> None:
     assert synth(folder, "--option", "max_model_mb=3", method="auto").code == 2
-    assert synth(folder, "--for", "nobody", method="auto").code == 4
-    assert synth(folder, "--for", "grade", "--workload", "all-2way", method="auto").code == 2
-    assert synth(folder, "--for", "grade", method="independent").code == 2
+    assert synth(folder, "--target", "nobody", method="auto").code == 4
+    assert synth(folder, "--target", "grade", "--workload", "all-2way", method="auto").code == 2
+    assert synth(folder, "--target", "grade", method="independent").code == 2
     assert not (folder / "staff.ledger").exists()
 
 

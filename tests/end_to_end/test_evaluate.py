@@ -51,7 +51,13 @@ def evaluate(folder: Path, *more: object) -> object:
 
 def test_plain_numbers_come_with_the_warning_everywhere(folder: Path) -> None:
     result = evaluate(
-        folder, "--holdout", folder / "held.csv", "--out", folder / "e.json", "--report", folder / "e.html"
+        folder,
+        "--hold-out-table",
+        folder / "held.csv",
+        "--out",
+        folder / "e.json",
+        "--report",
+        folder / "e.html",
     )
     assert result.code == 0, result.err
     assert "without noise" in result.err
@@ -132,7 +138,7 @@ def test_a_hold_out_from_the_fit_to_the_page(folder: Path) -> None:
         (("--exclude", "sex"), "--target"),
         (("--target", "sex", "--exclude", "nothing"), "nothing"),
         (("--hold-out-file", "schema.hold-out"), "not a file that"),
-        (("--hold-out-file", "schema.hold-out", "--holdout", "held.csv"), "one of them"),
+        (("--hold-out-file", "schema.hold-out", "--hold-out-table", "held.csv"), "one of them"),
         (("--epsilon", 1, "--unit", "add-remove", "--ledger", "l", "--target", "age"), "--target"),
         (("--sections", "beauty"), "beauty"),
         (("--target", "nothing"), "nothing"),

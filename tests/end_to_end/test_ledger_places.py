@@ -311,9 +311,9 @@ def test_a_total_can_be_changed_before_the_first_charge_and_the_refusal_says_how
     assert synth(folder, epsilon=2).code == 0
     silent = understudy("ledger", "total", ledger, "--epsilon", 3)
     assert silent.code == 2
-    assert "--who" in silent.err
+    assert "--by" in silent.err
     assert "--why" in silent.err
-    words = ("--who", "the data protection officer", "--why", "a second wave")
+    words = ("--by", "the data protection officer", "--why", "a second wave")
     assert understudy("ledger", "total", ledger, "--epsilon", 1, *words).code == 5
     assert understudy("ledger", "total", ledger, "--epsilon", 3, *words).code == 0
     assert synth(folder).code == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import json
 import os
 import signal
 import subprocess
@@ -86,6 +87,20 @@ def test_it_listens_on_loopback_alone(started: tuple[subprocess.Popen[str], str]
     assert mine == [f"0100007F:{port:04X}"]
     six = Path(f"/proc/{process.pid}/net/tcp6")
     assert not six.exists() or f":{port:04X} 0000" not in six.read_text()
+
+
+def test_the_address_as_json(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "understudy", "studio", str(tmp_path), "--no-browser", "--json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    lines = [process.stdout.readline() for _ in range(3)]
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert json.loads("".join(lines))["address"].startswith("http://127.0.0.1:")
 
 
 def test_a_design_as_one_page_from_the_command_line(tmp_path: Path) -> None:

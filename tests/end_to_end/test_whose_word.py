@@ -224,7 +224,7 @@ def test_other_facts_need_the_owner_before_a_record_is_read(folder: Path) -> Non
     assert answers[0] == answers[1]
     assert "What differs: columns" in answers[0]
     ledger = folder / "people.ledger"
-    run("ledger", "total", ledger, "--epsilon", 2, "--who", "A. Owner", "--why", "more methods")
+    run("ledger", "total", ledger, "--epsilon", 2, "--by", "A. Owner", "--why", "more methods")
     synth(folder, "guess.yaml", "--accept-facts", "--by", "A. Owner")
     with Ledger.open(ledger) as book:
         assert [fact.accepted_by for fact in book.facts] == ["", "A. Owner"]

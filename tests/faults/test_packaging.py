@@ -53,6 +53,51 @@ def test_no_address_is_invented() -> None:
     assert all("email" not in author for author in project()["authors"])
 
 
+def test_the_metadata_say_what_an_index_shows() -> None:
+    facts = project()
+    assert facts["readme"] == "README.md"
+    assert len(facts["description"]) <= 110
+    listed = [
+        item for item in facts["classifiers"] if item.startswith("Programming Language :: Python :: 3.")
+    ]
+    versions = [int(item.rpartition(".")[2]) for item in listed]
+    assert facts["requires-python"] == f">=3.{min(versions)},<3.{max(versions) + 1}"
+    assert not any(item.startswith("License ::") for item in facts["classifiers"]), "the expression says it"
+    trove = pytest.importorskip("trove_classifiers", reason="the list of classifiers")
+    assert set(facts["classifiers"]) <= trove.classifiers
+
+
+def test_the_readme_is_short_and_shows_both_pictures() -> None:
+    text = (ROOT / "README.md").read_text("utf-8")
+    assert len(text.splitlines()) < 120
+    assert text.count("![") == 2
+    assert "studio-design.png" in text
+    assert "report.png" in text
+    assert "$ make demo" in text
+    assert "$ make test" in text
+    (block,) = re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)
+    assert sum(bool(line.strip()) for line in block.splitlines()) <= 10
+
+
+def test_every_command_of_the_readme_is_understood() -> None:
+    """Commands and options exist; what they do is tested elsewhere."""
+    import typer.main
+
+    from understudy.cli.main import app, prepare
+
+    prepare()
+    text = (ROOT / "README.md").read_text("utf-8").replace("\\\n", " ")
+    lines = [line.split("#")[0] for line in re.findall(r"^\$ understudy (.+)$", text, re.M)]
+    assert len(lines) >= 9
+    for line in lines:
+        found: Any = typer.main.get_command(app)
+        words = line.split()
+        while hasattr(found, "commands"):
+            found = found.commands[words.pop(0)]
+        known = {option for parameter in found.params for option in parameter.opts}
+        assert {word for word in words if word.startswith("--")} <= known, line
+
+
 @pytest.mark.slow
 def test_archive_and_wheel_are_the_same_each_time_and_complete(tmp_path: Path) -> None:
     if not (ROOT / ".git").exists():

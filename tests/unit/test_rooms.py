@@ -42,9 +42,10 @@ ALLOWED: dict[str, set[str]] = {
     },
     "discovery": {"errors", "schema", "privacy", "marginals", "curator"},
     "inference": {"errors", "schema", "marginals", "engine"},
-    "evaluation": {"errors", "schema", "marginals"},
+    "evaluation": {"errors", "_html", "schema", "marginals"},
     "datasets": {"errors", "schema"},
-    "report": {"errors", "schema", "marginals"},
+    "report": {"errors", "_html", "schema", "marginals"},
+    "plots": {"errors", "schema", "privacy", "data", "mechanisms", "evaluation", "report", "workflow"},
     "audit": {
         "errors",
         "schema",
@@ -60,6 +61,7 @@ ALLOWED: dict[str, set[str]] = {
     },
     "workflow": {
         "errors",
+        "_html",
         "ledgers",
         "parallel",
         "progress",
@@ -79,6 +81,7 @@ ALLOWED: dict[str, set[str]] = {
     },
     "adapters": {
         "errors",
+        "_html",
         "ledgers",
         "schema",
         "privacy",
@@ -103,6 +106,7 @@ ALLOWED: dict[str, set[str]] = {
     "bulk": {"errors", "_system", "schema", "data", "engine", "mechanisms", "parallel", "progress"},
     "release": {
         "errors",
+        "_html",
         "ledgers",
         "parallel",
         "schema",

@@ -13,6 +13,9 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+import numpy as np
+
+from understudy._html import html_table
 from understudy.data import draft_schema
 from understudy.errors import WorkloadError
 from understudy.ledgers import LedgerPlace, ledger_at
@@ -22,6 +25,7 @@ from understudy.privacy import Budget, Unit
 from understudy.privacy.invariants import NO_CONSENT, Consent
 from understudy.schema import Schema
 from understudy.workflow import AUTO, Fit, Payment, Unfinished, mechanism_for, plan_synthesis
+from understudy.workflow.public_data import Prior
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,11 +49,17 @@ class TableSynthesizer:
         The budget, exactly one kind of it: epsilon (with or without delta), rho, or mu.
     workload
         Marginals that matter, as text (``"all-3way"``) or as a `Workload`, for mechanisms that take one.
+    target
+        A column that will be predicted from the others, instead of ``workload``.
     options
         Further options of the mechanism.
+    prior
+        Public data with the same columns: a bundle, a model or a public table.
+    time_limit
+        About how many seconds the rounds of the fit may take.
     ledger
         Ledger file of the table, or ``"default"`` for the one that belongs to it: beside a file, in a folder of yours for a
-        frame, which is known again by its content. Without one, a ledger in memory lives as long as this object: fitting
+        frame, which is known again by its content. Without one (or with ``"memory"``), a ledger in memory lives as long as a fit: fitting
         twice then promises the budget twice, which is fine for trying things out and for nothing else.
     consent
         What the owner of the table agrees to: other facts, or another exact number of rows, than the ledger knows.
@@ -61,6 +71,14 @@ class TableSynthesizer:
     ----------
     model_
         The fitted model, after :meth:`fit`.
+    feature_names_in_, n_features_in_
+        The columns of the schema and their number, after :meth:`fit`, as scikit-learn calls them.
+
+    Notes
+    -----
+    It can be cloned, be the last step of a scikit-learn ``Pipeline``, and have its parameters set there; scikit-learn itself is not needed. Every fit spends
+    a budget. There is no ``score``, because a score would be an exact number about the records: a search over parameters would need one, and
+    would pay for each of its fits.
 
     Examples
     --------
@@ -82,7 +100,10 @@ class TableSynthesizer:
         rho: float | None = None,
         mu: float | None = None,
         workload: str | Workload | None = None,
+        target: str | None = None,
         options: Mapping[str, Any] | None = None,
+        prior: Prior | None = None,
+        time_limit: float | None = None,
         ledger: str | PathLike[str] | None = None,
         consent: Consent | None = None,
         unfinished: Unfinished = "refuse",
@@ -96,7 +117,10 @@ class TableSynthesizer:
         self.rho = rho
         self.mu = mu
         self.workload = workload
+        self.target = target
         self.options = options
+        self.prior = prior
+        self.time_limit = time_limit
         self.ledger = ledger
         self.consent = consent
         self.unfinished = unfinished
@@ -121,14 +145,21 @@ class TableSynthesizer:
 
     def _ledger(self) -> LedgerPlace | Literal["memory"] | None:
         """Return the ledger that pays, as a payment names it; a path is taken as it is, whatever the ledger calls its table."""
-        if self.ledger is None:
+        if self.ledger is None or self.ledger == "memory":
             return "memory"
         return None if self.ledger == "default" else ledger_at(Path(self.ledger))
 
     # ------------------------------------------------------------------ fitting
 
-    def fit(self, X: Any, y: None = None) -> Self:
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the mechanism to a frame, a file or anything else `read_table` takes.
+
+        Parameters
+        ----------
+        X
+            The table.
+        y
+            One more column of it, as scikit-learn hands a target over: a named pandas series that the schema declares. It is synthesized like the others.
 
         Privacy
         -------
@@ -139,6 +170,8 @@ class TableSynthesizer:
                 "A schema must say what is public about the table before it is read; give schema=... "
                 "(draft one with `understudy schema draft`)."
             )
+        if y is not None:
+            X = self._joined(X, y)
         budget = Budget.of(epsilon=self.epsilon, delta=self.delta, rho=self.rho, mu=self.mu)
         fit = Fit(
             table=X,
@@ -147,9 +180,12 @@ class TableSynthesizer:
                 self.method,
                 self.schema,
                 workload=self.workload,
+                target=self.target,
                 options=self.options,
                 unit=Unit.of(self.unit),
                 budget=budget,
+                prior=self.prior,
+                time_limit=self.time_limit,
             ),
             unit=Unit.of(self.unit),
             budget=budget,
@@ -158,14 +194,56 @@ class TableSynthesizer:
             ledger=self._ledger(), consent=self.consent or NO_CONSENT, unfinished=self.unfinished
         )
         self.model_ = plan_synthesis(fit, payment=payment).run().model
+        self.feature_names_in_ = np.array(self.schema.names, dtype=object)
+        self.n_features_in_ = len(self.schema.names)
         return self
 
-    def sample(self, n: int | None = None, *, seed: int | None = None) -> pd.DataFrame:
-        """Draw rows from the fitted model; free, as often as wanted."""
+    def _joined(self, X: Any, y: Any) -> Any:
+        """Return the table with one more column."""
+        name = getattr(y, "name", None)
+        assert self.schema is not None
+        if name not in self.schema.names or not hasattr(X, "assign") or name in X.columns:
+            raise WorkloadError(
+                "y is taken as one more column: give X as a pandas frame and y as a series whose name the schema declares and X lacks, or leave y out."
+            )
+        if len(X) != len(y) or not X.index.equals(y.index):
+            raise WorkloadError("X and y must have the same index.")
+        return X.assign(**{str(name): y})
+
+    def sample(
+        self,
+        n: int | None = None,
+        *,
+        where: str | None = None,
+        given: pd.DataFrame | None = None,
+        seed: int | None = None,
+    ) -> pd.DataFrame:
+        """Draw rows from the fitted model; free, as often as wanted. ``where`` and ``given`` as in `Model.sample`."""
         model: Model | None = getattr(self, "model_", None)
         if model is None:
             raise WorkloadError("There is no model yet; call fit first.")
-        return model.sample(n, seed=seed)
+        return model.sample(n, where=where, given=given, seed=seed)
+
+    # ------------------------------------------------------------------ what scikit-learn asks
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return getattr(self, "model_", None) is not None
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import InputTags, Tags, TargetTags
+
+        return Tags(
+            estimator_type=None,
+            target_tags=TargetTags(required=False),
+            input_tags=InputTags(two_d_array=False, categorical=True, string=True, allow_nan=True),
+            non_deterministic=True,  # noise takes no seed
+        )
+
+    def _repr_html_(self) -> str:
+        shown = {name: value for name, value in self.get_params().items() if value is not None}
+        model: Model | None = getattr(self, "model_", None)
+        note = "Not fitted yet." if model is None else model.provenance.guarantee()
+        return html_table("TableSynthesizer", ("parameter", "value"), list(shown.items()), note=note)
 
     def __repr__(self) -> str:
         shown = {name: value for name, value in self.get_params().items() if value is not None}

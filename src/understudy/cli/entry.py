@@ -13,9 +13,10 @@ import signal
 import sys
 from collections.abc import Callable
 
-__all__ = ["EXIT_INTERRUPTED", "INTERRUPTED", "main"]
+from understudy.cli.exits import Exit
 
-EXIT_INTERRUPTED = 130
+__all__ = ["INTERRUPTED", "main"]
+
 _ENDED = "Interrupted. The command had ended before; nothing of it is left to do.\n"
 INTERRUPTED = "Interrupted. What the ledger shows as spent is spent. synth and release keep its answers: the same command goes on.\n"
 
@@ -65,4 +66,4 @@ def _leave(*_: object, message: str = INTERRUPTED) -> None:
     except Exception:  # a stream that is closed, broken or in the middle of a write: there is nobody to tell
         pass
     finally:
-        os._exit(EXIT_INTERRUPTED)
+        os._exit(Exit.INTERRUPTED)

@@ -1,10 +1,4 @@
-"""The command line: one application, one place where errors become messages and exit codes.
-
-Exit codes: 0 done; 1 an unexpected fault (a bug: please report it) or no memory left; 2 a command line that cannot be
-understood; 3 a budget or guarantee that cannot be had, or a release that was not accepted; 4 a schema, table, workload, model,
-method or system that cannot be used; 5 a ledger that cannot be trusted; 6 an output that cannot be written; 7 an audit that shows more than
-was claimed; 130 interrupted.
-"""
+"""The command line: one application, one place where errors become messages and exit codes (:mod:`understudy.cli.exits`)."""
 
 from __future__ import annotations
 
@@ -19,8 +13,8 @@ from typing import Any
 import typer
 
 from understudy._system import require_posix
-from understudy.cli.entry import EXIT_INTERRUPTED
 from understudy.cli.entry import INTERRUPTED as _INTERRUPTED
+from understudy.cli.exits import Exit
 from understudy.errors import BudgetError, LedgerError, OutputError, UnderstudyError, UsageError
 
 app = typer.Typer(
@@ -31,8 +25,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-
-EXIT_FAULT, EXIT_USAGE, EXIT_BUDGET, EXIT_INPUT, EXIT_LEDGER, EXIT_OUTPUT = 1, 2, 3, 4, 5, 6
 
 
 def _version(show: bool) -> None:
@@ -79,17 +71,17 @@ def _main(
         context.with_resource(operated_by(operator or "", host=operator_host))
 
 
-def exit_code(error: UnderstudyError) -> int:
+def exit_code(error: UnderstudyError) -> Exit:
     """Return the documented exit code of an error."""
     if isinstance(error, UsageError):
-        return EXIT_USAGE
+        return Exit.USAGE
     if isinstance(error, BudgetError):
-        return EXIT_BUDGET
+        return Exit.BUDGET
     if isinstance(error, LedgerError):
-        return EXIT_LEDGER
+        return Exit.LEDGER
     if isinstance(error, OutputError):
-        return EXIT_OUTPUT
-    return EXIT_INPUT
+        return Exit.OUTPUT
+    return Exit.INPUT
 
 
 def _with_code(error: UnderstudyError) -> str:
@@ -122,6 +114,7 @@ def register(app: typer.Typer) -> None:
     from understudy.cli.commands.operations import warm
     from understudy.cli.commands.series import compare, refresh
     from understudy.cli.commands.signing import keys, sign
+    from understudy.cli.options import formerly
 
     if app.registered_commands:
         return
@@ -129,7 +122,7 @@ def register(app: typer.Typer) -> None:
     app.add_typer(schema.app, name="schema")
     app.command("discover")(discover.discover)
     app.command("methods")(methods.show_methods)
-    app.command("plan")(plan.plan)
+    app.command("plan", cls=formerly(rows="--rows-about"))(plan.plan)
     app.command("synth")(synth.synth)
     app.command("sample")(sample.sample)
     app.command("rehearse")(rehearse.rehearse)
@@ -143,7 +136,7 @@ def register(app: typer.Typer) -> None:
     app.command("sign")(sign.sign)
     app.add_typer(keys.app, name="keys")
     app.command("audit")(audit.audit)
-    app.command("evaluate")(evaluate.evaluate)
+    app.command("evaluate", cls=formerly(holdout="--hold-out-table"))(evaluate.evaluate)
     app.add_typer(ledger.app, name="ledger")
     app.add_typer(bench.app, name="bench")
     app.command("register")(several.register)
@@ -167,10 +160,10 @@ def run() -> None:
     try:
         _run()
     except SystemExit as stop:
-        code = stop.code if isinstance(stop.code, int) else EXIT_FAULT
+        code = stop.code if isinstance(stop.code, int) else Exit.FAULT
         raise
     except BaseException:
-        code = EXIT_FAULT
+        code = Exit.FAULT
         raise
     finally:
         close_log(code)
@@ -185,7 +178,7 @@ def _run() -> None:
         prepare()
         with _discreet():
             code = app(prog_name="understudy", standalone_mode=False)
-        if code == EXIT_INTERRUPTED:  # the application turns an interrupt into this, without a word
+        if code == Exit.INTERRUPTED:  # the application turns an interrupt into this, without a word
             raise KeyboardInterrupt
         if isinstance(code, int) and code:
             raise SystemExit(code)
@@ -196,10 +189,10 @@ def _run() -> None:
     except KeyboardInterrupt:
         log("interrupted", "error")
         sys.stderr.write(_INTERRUPTED)
-        raise SystemExit(EXIT_INTERRUPTED) from None
+        raise SystemExit(Exit.INTERRUPTED) from None
     except typer.Abort:
         sys.stderr.write("Stopped at your word. Nothing was spent.\n")
-        raise SystemExit(EXIT_INTERRUPTED) from None
+        raise SystemExit(Exit.INTERRUPTED) from None
     except BrokenPipeError:
         raise
     except MemoryError:
@@ -211,7 +204,7 @@ def _run() -> None:
             f"error: the memory ran out{limit}. What the ledger shows as spent is spent; synth and release keep its answers, and the same command goes on. Use a "
             "smaller workload or domain, or allow more memory.\n"
         )
-        raise SystemExit(EXIT_FAULT) from None
+        raise SystemExit(Exit.FAULT) from None
     except Exception as fault:
         if hasattr(fault, "format_message"):  # the parser's own errors, whichever package they come from
             raise SystemExit(_misunderstood(fault)) from None
@@ -228,18 +221,18 @@ def _run() -> None:
             f"error: an unexpected {type(fault).__name__} at {where}. This is a fault of Understudy; its details "
             "are withheld because they could quote private data.\n"
         )
-        raise SystemExit(EXIT_FAULT) from None
+        raise SystemExit(Exit.FAULT) from None
 
 
-def _misunderstood(error: Any) -> int:
+def _misunderstood(error: Any) -> Exit:
     """Say what the parser of the command line did not understand, as every other error is said."""
     if type(error).__name__ == "NoArgsIsHelpError":
         error.show()
-        return EXIT_USAGE
+        return Exit.USAGE
     context = getattr(error, "ctx", None)
     where = "understudy" if context is None else context.command_path
     sys.stderr.write(f"error: {error.format_message().rstrip('.')}. See: {where} --help\n")
-    return EXIT_USAGE
+    return Exit.USAGE
 
 
 @contextmanager

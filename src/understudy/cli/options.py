@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+from typer.core import TyperCommand
 
+from understudy._deprecation import deprecation
 from understudy.data import Database, is_database
 from understudy.errors import SchemaError, UsageError
 from understudy.privacy import Budget, Unit
@@ -119,12 +121,12 @@ _METHOD = typer.Option(
 )
 MethodName = Annotated[str, _METHOD]
 OptionalMethod = Annotated[str | None, _METHOD]
-ForColumn = Annotated[
+Target = Annotated[
     str | None,
     typer.Option(
-        "--for",
+        "--target",
         metavar="COLUMN",
-        help="The synthetic table is for predicting this column: marginals that hold it matter more.",
+        help="Column that is to be predicted from the synthetic rows: a fit gives it the better marginals, an evaluation trains on it.",
     ),
 ]
 PriorPath = Annotated[
@@ -248,7 +250,10 @@ AcceptInvariant = Annotated[
 ]
 By = Annotated[
     str | None,
-    typer.Option("--by", help="Who agrees (--accept-...), a public name. Default: the name of the user."),
+    typer.Option(
+        "--by",
+        help="Who agrees or decides, a public name. Default: the name of the user, except for `ledger total`, which wants it said.",
+    ),
 ]
 OutName = Annotated[
     str,
@@ -283,7 +288,47 @@ Browser = Annotated[
         "--browser/--no-browser", help="Whether to open a browser; where to look is printed anyway."
     ),
 ]
+
+
+def _svg(path: Path | None) -> Path | None:
+    if path is not None and path.suffix.lower() != ".svg":
+        raise UsageError(f"--chart draws an SVG document; {str(path)!r} does not end in .svg.")
+    return path
+
+
+Chart = Annotated[
+    Path | None, typer.Option("--chart", callback=_svg, help="Draw a picture into this file (.svg).")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
+
+
+# ----------------------------------------------------------------------------------------
+# Options that were renamed: the old words work for two minor versions, and say on standard error what to write instead.
+
+
+def formerly(**renamed: str) -> type[TyperCommand]:
+    """Return the class of a command some of whose options had another name in 0.1: ``formerly(holdout="--hold-out-table")``.
+
+    Help and reference show the new name alone.
+    """
+
+    class Command(TyperCommand):
+        def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+            return super().parse_args(ctx, [_current(word, renamed, ctx.command_path) for word in args])
+
+    return Command
+
+
+def _current(word: str, renamed: dict[str, str], command: str) -> str:
+    """Return a word of the command line as it is written today."""
+    option, equals, value = word.partition("=")
+    use = renamed.get(option.removeprefix("--")) if option.startswith("--") else None
+    if use is None:
+        return word
+    from understudy.cli.output import say
+
+    say("Note: " + deprecation(f"{command} {option}", use=use, since="0.2", until="0.4"))
+    return f"{use}{equals}{value}"
 
 
 _OPTIONS = {

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from understudy._html import Picture, html_lines, html_table
 from understudy.errors import MissingExtra, WorkloadError
 from understudy.evaluation.comparison import Codes, Comparison
 from understudy.evaluation.distances import propensity_errors
@@ -102,6 +103,35 @@ class Evaluation:
     overview: Overview = field(default_factory=Overview)
     learning: Learning | None = None
     others: OtherScores | None = None
+
+    def show(self) -> Picture:
+        """Show the scores and the worst cases in a notebook. Exact numbers about the real records: what shows them is as private.
+
+        A notebook that is saved keeps what it shows.
+        """
+        rows = [
+            (
+                score.section,
+                score.name,
+                f"{score.value:.4g}",
+                "" if score.reference is None else f"{score.reference:.4g} ({score.against})",
+                score.good,
+            )
+            for score in self.scores
+        ]
+        worst = [f"{item.what}: {item.sentence}" for item in self.overview.worst]
+        table = html_table(self.warning, ("section", "what", "score", "to compare", "good"), rows)
+        return Picture(table + (html_lines("Worst first", worst) if worst else ""))
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (section.title, ", ".join(item.measure for item in section.results)) for section in self.sections
+        ]
+        note = f"{self.warning} So this shows no number; show() does, and understudy.plots draws them."
+        return html_table("Evaluation", ("section", "measures"), rows, note=note)
+
+    def __repr__(self) -> str:
+        return f"<Evaluation: {', '.join(section.title for section in self.sections)}; private>"
 
     @property
     def scores(self) -> tuple[Score, ...]:

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
+from understudy._html import html_table
 from understudy.curator import Curator, practice_curator
 from understudy.engine import Distribution, GraphicalModel, try_answering
 from understudy.errors import (
@@ -254,6 +255,26 @@ class Plan:
     measurements: tuple[PlannedMeasurement, ...]
     model_cells: int
     notes: tuple[str, ...] = ()
+
+    def _repr_html_(self) -> str:
+        shown = self.measurements[:50]
+        rows = [
+            (
+                " x ".join(item.clique) or "number of rows",
+                f"{item.cells:,}",
+                item.noise.kind,
+                f"{item.noise.variance**0.5:.3g}",
+                f"{item.expected_l1:,.0f}",
+            )
+            for item in shown
+        ]
+        more = len(self.measurements) - len(shown)
+        said = [f"Model: {self.model_cells:,} cells.", *self.notes]
+        if more:
+            said.insert(0, f"{more:,} more measurements.")
+        caption = f"{self.method}: {self.budget.describe()} for {self.unit.describe()} ({self.accounting} accounting)"
+        head = ("measured", "cells", "noise", "deviation per cell (rows)", "expected L1 noise (rows)")
+        return html_table(caption, head, rows, note=" ".join(said))
 
 
 class Synthesizer(ABC):

@@ -25,8 +25,10 @@ class Bar:
     strong: bool = True
 
 
-def bar_chart(title: str, bars: Sequence[Bar], *, note: str = "", mark: float | None = None) -> str:
-    """Draw bars from 0 to 1 with whiskers and return the SVG document.
+def bar_chart(
+    title: str, bars: Sequence[Bar], *, note: str = "", mark: float | None = None, most: float = 1.0
+) -> str:
+    """Draw bars from 0 with whiskers and return the SVG document.
 
     Parameters
     ----------
@@ -36,6 +38,8 @@ def bar_chart(title: str, bars: Sequence[Bar], *, note: str = "", mark: float | 
         From top to bottom.
     mark
         Draw a vertical line here.
+    most
+        Where the axis ends.
 
     Examples
     --------
@@ -48,20 +52,21 @@ def bar_chart(title: str, bars: Sequence[Bar], *, note: str = "", mark: float | 
     base = _TOP + _ROW * max(1, len(bars))
 
     def across(value: float) -> float:
-        return left + (right - left) * min(1.0, max(0.0, value))
+        return left + (right - left) * min(1.0, max(0.0, value / most))
 
     parts = [
         *sheet(_WIDTH, height, title, left=_GAP),
         f'<text x="{_GAP}" y="48" fill="#5a6472">{escape(note)}</text>',
     ]
-    for tick in (0.0, 0.25, 0.5, 0.75, 1.0):
+    digits = 0 if most == 1.0 else 1 if most > 0.02 else 3
+    for tick in (0.0, 0.25 * most, 0.5 * most, 0.75 * most, most):
         x = across(tick)
         parts.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{_TOP - 6}" y2="{base}" stroke="#e3e6ea"/>')
         parts.append(
-            f'<text x="{x:.1f}" y="{base + 16}" text-anchor="middle" fill="#5a6472">{tick:.0%}</text>'
+            f'<text x="{x:.1f}" y="{base + 16}" text-anchor="middle" fill="#5a6472">{tick:.{digits}%}</text>'
         )
     for index, bar in enumerate(bars):
-        parts += _row(bar, _TOP + index * _ROW, across)
+        parts += _row(bar, _TOP + index * _ROW, across, right, digits)
     if mark is not None:
         x = across(mark)
         parts.append(
@@ -74,7 +79,7 @@ def bar_chart(title: str, bars: Sequence[Bar], *, note: str = "", mark: float | 
     return "\n".join(parts)
 
 
-def _row(bar: Bar, top: float, across: Callable[[float], float]) -> list[str]:
+def _row(bar: Bar, top: float, across: Callable[[float], float], right: float, digits: int) -> list[str]:
     label = bar.label if len(bar.label) <= _MOST_LETTERS else bar.label[: _MOST_LETTERS - 1] + "…"
     middle, start = top + _ROW / 2, across(0.0)
     colour = "#0b6e99" if bar.strong else "#b6bcc5"
@@ -85,7 +90,7 @@ def _row(bar: Bar, top: float, across: Callable[[float], float]) -> list[str]:
         f'fill="{colour}"/>',
         f'<line x1="{across(bar.low):.1f}" x2="{across(bar.high):.1f}" y1="{middle:.1f}" y2="{middle:.1f}" '
         'stroke="#1d2430" stroke-width="1.5"/>',
-        f'<text x="{across(1.0) + 8:.1f}" y="{middle + 4:.1f}" fill="#1d2430">{bar.value:.0%}</text>',
+        f'<text x="{right + 8:.1f}" y="{middle + 4:.1f}" fill="#1d2430">{bar.value:.{digits}%}</text>',
         "</g>",
     ]
 

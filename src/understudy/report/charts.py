@@ -71,6 +71,46 @@ def marginal_chart(title: str, names: Sequence[str], panels: Sequence[Panel]) ->
     return "\n".join(parts)
 
 
+def pair_chart(title: str, names: Sequence[str], values: Sequence[Sequence[float]]) -> str:
+    """Draw a square of numbers between 0 and 1, one for each pair of names, and return the SVG document.
+
+    The darker, the larger; a pair without a number (NaN) is left white. Each cell says its pair and its number when it is pointed at.
+
+    Examples
+    --------
+    >>> svg = pair_chart("Errors", ["a", "b"], [[0.0, 0.1], [0.1, 0.0]])
+    >>> svg.startswith("<svg") and svg.count("<title>")
+    4
+    """
+    cell = max(12.0, min(40.0, 560.0 / max(1, len(names))))
+    short = [name if len(name) <= 24 else name[:23] + "…" for name in names]
+    left = _GAP + 12 + 6.2 * max((len(name) for name in short), default=0)
+    top, most = 62.0, max((value for row in values for value in row if value == value), default=0.0) or 1.0
+    width = max(left + cell * len(names) + _GAP, 2 * _GAP + 9.5 * len(title))
+    base = top + cell * len(names)
+    height = base + 24 + 4.2 * max((len(name) for name in short), default=0)
+    parts = sheet(round(width), round(height), title, left=_GAP)
+    parts.append(f'<text x="{_GAP}" y="48" fill="#5a6472">darkest: {most:.1%}</text>')
+    for i, row in enumerate(values):
+        middle = cell * (i + 0.5)
+        parts.append(
+            f'<text x="{left - 6:.1f}" y="{top + middle + 4:.1f}" text-anchor="end" fill="#1d2430">{escape(short[i])}</text>'
+        )
+        x, y = left + middle, base + 14
+        parts.append(
+            f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="end" fill="#1d2430" transform="rotate(-40 {x:.1f} {y:.1f})">{escape(short[i])}</text>'
+        )
+        for j, value in enumerate(row):
+            known = value == value
+            said = f"{value:.2%}" if known else "not compared"
+            parts.append(
+                f'<rect x="{left + cell * j:.1f}" y="{top + cell * i:.1f}" width="{cell:.1f}" height="{cell:.1f}" fill="{_COLOURS[1]}" '
+                f'fill-opacity="{value / most if known else 0:.3f}" stroke="#e3e6ea"><title>{escape(names[i])}, {escape(names[j])}: {said}</title></rect>'
+            )
+    parts.append("</svg>")
+    return "\n".join(parts)
+
+
 def _panel(panel: Panel, left: float, top: float) -> list[str]:
     """Draw one column's bars, axis and labels."""
     plot_width, plot_height = _WIDTH - _LEFT, _HEIGHT - _TOP - _BOTTOM

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 
+from understudy._html import Picture
+
 __all__ = ["Picture", "Share", "Whiskers", "budget_bar", "comparison_panels", "heat_table", "trade_off"]
 
 _SERIES = ("#0b6e99", "#c4622d", "#5b8c3e", "#7d4fa3", "#b8912a", "#c2457a", "#2d8f85", "#8a8f98")
@@ -18,25 +20,6 @@ def _open(width: float, height: float, label: str) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" width="{width:g}" '
         f'height="{height:g}" role="img" aria-label="{escape(label)}" font-size="12" fill="currentColor">'
     )
-
-
-@dataclass(frozen=True)
-class Picture:
-    """Markup that shows itself in a notebook.
-
-    Examples
-    --------
-    >>> str(Picture("<svg></svg>"))
-    '<svg></svg>'
-    """
-
-    markup: str
-
-    def _repr_html_(self) -> str:
-        return self.markup
-
-    def __str__(self) -> str:
-        return self.markup
 
 
 @dataclass(frozen=True)

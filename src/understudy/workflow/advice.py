@@ -10,12 +10,15 @@ from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import Any
 
+from understudy._html import html_lines
 from understudy.errors import UsageError
 from understudy.marginals import Workload
 from understudy.mechanisms import Progress, Synthesizer, no_progress
 from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, PureDP, Unit
 from understudy.progress import Phases
 from understudy.schema import Schema
+from understudy.workflow.choice import AUTO
+from understudy.workflow.public_data import Prior
 from understudy.workflow.rehearsing import (
     DEPENDENCES,
     KINDS,
@@ -125,6 +128,10 @@ class Advice:
             )
         return said
 
+    def _repr_html_(self) -> str:
+        guarantee = f": {self.guarantee}" if self.guarantee else ""
+        return html_lines(f"{self.method} on {self.rows:,} rows{guarantee}", self.sentences())
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
         return {
@@ -181,14 +188,16 @@ def advise(
     schema: Schema | str | PathLike[str],
     *,
     unit: Unit | str | Mapping[str, Any],
-    method: str | Synthesizer = "aim",
+    method: str | Synthesizer = AUTO,
     epsilon: float | None = None,
     delta: float | None = None,
     rho: float | None = None,
     mu: float | None = None,
     rows: int | None = None,
     workload: str | Workload | None = None,
+    target: str | None = None,
     options: Mapping[str, Any] | None = None,
+    prior: Prior | None = None,
     want: str | None = None,
     seed: int = 0,
     most_seconds: float = MOST_SECONDS,
@@ -198,7 +207,7 @@ def advise(
 
     Parameters
     ----------
-    schema, unit, method, epsilon, delta, rho, mu, workload, options
+    schema, unit, method, epsilon, delta, rho, mu, workload, target, options, prior
         As `understudy.workflow.synthesize` takes them; the method may also be made already. With ``want`` the budget may be left out, except for delta.
     rows
         The number of rows, public or a guess of the owner's; by default what the schema declares.
@@ -234,17 +243,25 @@ def advise(
             "A wish (--want) is answered with an epsilon: leave rho and mu out, and give a delta if there is one."
         )
     protected = Unit.of(unit)
-    synthesizer = (
-        method
-        if isinstance(method, Synthesizer)
-        else mechanism_for(method, described, workload=workload, options=options)
-    )
     budget = None
     if wish is None or epsilon is not None:
         budget = Budget.of(epsilon=epsilon, delta=delta, rho=rho, mu=mu)
-        synthesizer.require(budget)
-    else:
-        synthesizer.require(with_epsilon(1.0, delta))
+    begun_with = budget or with_epsilon(1.0, delta)
+    synthesizer = (
+        method
+        if isinstance(method, Synthesizer)
+        else mechanism_for(
+            method,
+            described,
+            workload=workload,
+            target=target,
+            options=options,
+            unit=protected,
+            budget=begun_with,
+            prior=prior,
+        )
+    )
+    synthesizer.require(begun_with)
     rehearsal = Rehearsal(described, number, synthesizer, unit=protected, seed=seed)
     phases = Phases(progress, {"errors": 5.0, "want": 0.0 if wish is None else 9.0})
     found: dict[str, Any] = {}

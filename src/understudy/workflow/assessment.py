@@ -100,7 +100,7 @@ def evaluate(
         part = _division(hold_out)
         if names is not None or (hold_out is not None and part is None):
             raise UsageError(
-                "Linked tables have headers, and entities that a fit held out are told by its file (--hold-out-file): leave --holdout with other tables, and --names, out."
+                "Linked tables have headers, and entities that a fit held out are told by its file (--hold-out-file): leave --hold-out-table, and --names, out."
             )
         both, levels, aside = _linked(
             real, synthetic, described, separator=separator, encoding=encoding, hold_out=part

@@ -18,11 +18,11 @@ from understudy.ledgers import LedgerPlace, find_ledger
 from understudy.mechanisms import Progress, no_progress
 from understudy.privacy import Budget, Ledger, Unit
 from understudy.privacy.facts import Facts, check_facts
-from understudy.privacy.invariants import NO_CONSENT
+from understudy.privacy.invariants import NO_CONSENT, Consent
 from understudy.privacy.ledger.ledger import LedgerGuarantee
 from understudy.schema import Schema
 from understudy.workflow.measuring import Discover, discovering
-from understudy.workflow.paid import paid_work
+from understudy.workflow.paid import Unfinished, paid_work
 from understudy.workflow.synthesis import ADVICE, Payment, check_before_reading, name_of
 
 __all__ = ["Learnt", "PlannedDiscovery", "discover_schema", "plan_discover"]
@@ -251,6 +251,13 @@ def discover_schema(
     mu: float | None = None,
     out: str | PathLike[str] | None = None,
     ledger: str | PathLike[str] | Ledger | None = None,
+    another_ledger: bool = False,
+    table_name: str | None = None,
+    consent: Consent | None = None,
+    unfinished: Unfinished = "refuse",
+    separator: str | None = None,
+    encoding: str | None = None,
+    names: Sequence[str] | None = None,
     progress: Progress = no_progress,
 ) -> Learnt:
     """Learn what no schema declares about a table with a share of a budget: ``understudy discover``, from Python.
@@ -272,6 +279,10 @@ def discover_schema(
     ledger
         File of the ledger, or one that is open already; by default that of the table. A ledger in memory would forget what it paid for, and nobody
         could use the schema.
+    another_ledger, table_name, consent, unfinished, separator, encoding, names
+        As `understudy.workflow.synthesize` takes them.
+    progress
+        Called with the name of a stage and a fraction.
 
     Privacy
     -------
@@ -301,8 +312,14 @@ def discover_schema(
         schema=schema if schema is None or isinstance(schema, Schema) else Schema.read(schema),
         payment=Payment(
             ledger=ledger if ledger is None or isinstance(ledger, Ledger) else Path(ledger),
-            consent=NO_CONSENT,
+            table_name=table_name,
+            another=another_ledger,
+            consent=consent or NO_CONSENT,
+            unfinished=unfinished,
         ),
+        separator=separator,
+        encoding=encoding,
+        names=names,
         out=None if out is None else Path(os.fspath(out)),
     )
     return planned.run(progress=progress)

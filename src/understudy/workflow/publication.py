@@ -83,6 +83,7 @@ def publish(
     source: Any = None,
     out: str | PathLike[str] | None = None,
     ledger: str | PathLike[str] | None = None,
+    another_ledger: bool = False,
     restart: bool = False,
     consent: Consent | None = None,
     approvals: Sequence[Statement] | None = None,
@@ -103,6 +104,8 @@ def publish(
         Folder to publish to; must not exist yet. By default as specified, or ``NAME-release``.
     ledger
         File of the ledger of the table; made with the specification's total if absent. By default as specified, or the one that belongs to the table.
+    another_ledger
+        Consent to a further ledger for a table that has one already. What the two promise adds up.
     restart
         Forget an interrupted or finished run. What it spent stays spent.
     consent
@@ -151,7 +154,11 @@ def publish(
         spec if isinstance(spec, Spec) else Spec.read(spec),
         source=source,
         out=None if out is None else Path(out),
-        payment=Payment(ledger=None if ledger is None else Path(ledger), consent=consent or NO_CONSENT),
+        payment=Payment(
+            ledger=None if ledger is None else Path(ledger),
+            another=another_ledger,
+            consent=consent or NO_CONSENT,
+        ),
         restart=restart,
         approvals=approvals,
     )

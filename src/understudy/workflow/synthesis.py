@@ -13,6 +13,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from understudy._html import html_lines
 from understudy.curator import require_measured, require_unmeasured, table_facts
 from understudy.data import Database, Table, read_table
 from understudy.data.events import read_events
@@ -265,7 +266,7 @@ def mechanism_for(
         return choose(schema, unit=unit, budget=budget, workload=wanted).mechanism()
     if wanted is not None:
         if not method_named(method).takes_workload:
-            name = workload_name if target is None else "the column to predict (--for, target)"
+            name = workload_name if target is None else "the column to predict (--target, target)"
             raise error(f"{method} does not take a workload; leave {name} out.")
         given["workload"] = wanted
     if entity is not None:
@@ -304,7 +305,7 @@ def _workload(
     if target is None:
         return parse_workload(schema.domain, workload) if isinstance(workload, str) else workload
     if workload is not None:
-        raise error("Give a workload or a column to predict (--for, target), not both.")
+        raise error("Give a workload or a column to predict (--target, target), not both.")
     return predicting(schema.domain, target)
 
 
@@ -370,6 +371,15 @@ class Synthesis:
     rows_per_person: RowsPerPerson | None = None
     models: Mapping[str, Model] | None = field(default=None, repr=False)
 
+    def _repr_html_(self) -> str:
+        made = (
+            [f"{self.rows:,} synthetic rows."]
+            if self.tables is None
+            else [f"{len(table):,} synthetic rows of {name!r}." for name, table in self.tables.items()]
+        )
+        told = [*made, f"Guarantee: {self.guarantee}", self.why, self.standing.describe()]
+        return html_lines(f"Stand-in made by {self.model.provenance.method}", filter(None, told))
+
 
 def synthesize(
     table: Any,
@@ -396,8 +406,13 @@ def synthesize(
     out: str | PathLike[str] | None = None,
     model: str | PathLike[str] | None = None,
     ledger: str | PathLike[str] | Ledger | None = None,
+    another_ledger: bool = False,
+    table_name: str | None = None,
     consent: Consent | None = None,
     unfinished: Unfinished = "refuse",
+    separator: str | None = None,
+    encoding: str | None = None,
+    names: Sequence[str] | None = None,
     progress: Progress = no_progress,
 ) -> Synthesis:
     """Fit one private model to a table and draw synthetic rows from it: ``understudy synth``, from Python.
@@ -453,13 +468,17 @@ def synthesize(
         File of the ledger, one that is open already, or ``"memory"`` for one that lives as long as the call. By default the one that belongs to
         the table: beside a file, in a folder of yours for a frame, which is known again by its content. It is made with this budget as the total
         of the table if it is absent.
+    another_ledger, table_name
+        Consent to a further ledger for a table that has one already (what the two promise adds up), and the name of the table in the ledger.
     consent, unfinished
         What the owner of the table agrees to, and what to do about another fit on the ledger that was interrupted (``"refuse"``, ``"keep"`` or
         ``"drop"`` its paid answers).
+    separator, encoding, names
+        Of a CSV file; see `read_table`.
     progress
         Called with the name of a stage and the fraction of the whole call that is done; 1 when the rows are written.
 
-    Several sets, folders of parts, separators and further names are fields of `Fit`, `Payment` and `Delivery`; plan with these and run:
+    Several sets, folders of parts and checkpoints are fields of `Fit`, `Payment` and `Delivery`; plan with these and run:
     ``plan_synthesis(fit, payment=..., delivery=...).run()``.
 
     Raises
@@ -486,6 +505,13 @@ def synthesize(
     """
     budget = Budget.of(epsilon=epsilon, delta=delta, rho=rho, mu=mu)
     protected, cut = unit_with_look(unit, flat=flat, rows_lost=rows_lost)
+    payment = Payment(
+        ledger=_ledger_named(ledger),
+        table_name=table_name,
+        another=another_ledger,
+        consent=consent or NO_CONSENT,
+        unfinished=unfinished,
+    )
     several = register_source(table, schema)
     if several is not None:
         refuse_for_register(
@@ -498,11 +524,11 @@ def synthesize(
             budget=budget,
             method=method,
             options=options,
-            payment=Payment(
-                ledger=_ledger_named(ledger), consent=consent or NO_CONSENT, unfinished=unfinished
-            ),
+            payment=payment,
             out=None if out is None else os.fspath(out),
             seed=seed,
+            separator=separator,
+            encoding=encoding,
             progress=progress,
         )
     given = schema if schema is None or isinstance(schema, Schema) else Schema.read(schema)
@@ -519,13 +545,18 @@ def synthesize(
     def mechanism(described: Schema) -> Synthesizer:
         return mechanism_for(method, described, options=options, time_limit=time_limit, **asked)
 
-    described, steps = described_by(table, given, discover, unit=protected)
+    described, steps = described_by(
+        table, given, discover, unit=protected, separator=separator, encoding=encoding, names=names
+    )
     fit = Fit(
         table=table,
         schema=described,
         synthesizer=mechanism(described),
         unit=protected,
         budget=budget,
+        separator=separator,
+        encoding=encoding,
+        names=names,
         files={} if schema is None or isinstance(schema, Schema) else {"schema": Path(schema)},
         hold_out=hold_out,
         steps=steps,
@@ -536,11 +567,7 @@ def synthesize(
     )
     planned = plan_synthesis(
         fit,
-        payment=Payment(
-            ledger=_ledger_named(ledger),
-            consent=consent or NO_CONSENT,
-            unfinished=unfinished,
-        ),
+        payment=payment,
         delivery=Delivery(
             out=None if out is None else os.fspath(out),
             model=None if model is None else Path(model),

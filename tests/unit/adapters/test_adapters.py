@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import pickle
+import re
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
+import pandas as pd
 import pytest
 
-from understudy import datasets
+from understudy import Schema, create, datasets, evaluate, plots, synthesize
 from understudy.adapters import TableSynthesizer, get_trained_synthesizer, sample_from_synthesizer
 from understudy.errors import BudgetError, BudgetExceeded, WorkloadError
 from understudy.privacy import GDP, ZCDP, ApproxDP, Ledger, PureDP, Unit
+from understudy.workflow import advise
 
 FRAME, SCHEMA = datasets.load("toy", 400, seed=1)
 
@@ -114,3 +119,138 @@ def test_everything_shows_itself_in_a_notebook() -> None:
     picture = model.plot(of=model.sample(100, seed=1))
     assert picture._repr_html_().count("<svg") == len(SCHEMA.names)
     assert "measured" in str(model.plot(["ward"]))
+
+
+# ------------------------------------------------------------------ scikit-learn
+
+
+CHECKS = (
+    "check_estimator_cloneable",
+    "check_estimator_repr",
+    "check_no_attributes_set_in_init",
+    "check_parameters_default_constructible",
+    "check_get_params_invariance",
+    "check_set_params",
+    "check_valid_tag_types",
+    "check_mixin_order",
+)
+"""Those of scikit-learn's checks that fit no table of numbers: without a schema nothing can be fitted."""
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_scikit_learn_s_own_checks(name: str) -> None:
+    checks = pytest.importorskip("sklearn.utils.estimator_checks", reason="scikit-learn checks the estimator")
+    check = getattr(checks, name, None)
+    if check is None:
+        pytest.skip(f"this version of scikit-learn has no {name}")
+    check("TableSynthesizer", made())
+
+
+def test_it_ends_a_pipeline_whose_parameters_can_be_set() -> None:
+    pipeline = pytest.importorskip("sklearn.pipeline", reason="scikit-learn has pipelines")
+    base = pytest.importorskip("sklearn.base")
+    from sklearn.preprocessing import FunctionTransformer
+    from sklearn.utils.validation import check_is_fitted
+
+    steps = [("whole", FunctionTransformer(_complete)), ("synth", made())]
+    line = pipeline.Pipeline(steps).set_params(synth__epsilon=3.0)
+    again = base.clone(line).fit(FRAME)
+    check_is_fitted(again)
+    fitted = again.named_steps["synth"]
+    assert fitted.model_.provenance.budget == PureDP(3.0)
+    assert list(fitted.feature_names_in_) == list(SCHEMA.names)
+    assert fitted.n_features_in_ == len(SCHEMA.names)
+    assert len(fitted.sample(20, seed=1)) == 20
+    assert not hasattr(line.named_steps["synth"], "model_")
+    assert "Not fitted yet" in line.named_steps["synth"]._repr_html_()
+
+
+def _complete(frame: Any) -> Any:
+    return frame.dropna(how="all")
+
+
+def test_a_target_is_one_more_column() -> None:
+    columns = FRAME.drop(columns="ward")
+    fitted = made(epsilon=50.0).fit(columns, FRAME["ward"])
+    assert set(fitted.sample(50, seed=1)["ward"].dropna()) <= {"day", "general", "intensive"}
+    for other in (FRAME["ward"].to_numpy(), FRAME["ward"].rename("nothing"), FRAME["ward"].head(3)):
+        with pytest.raises(WorkloadError, match=r"y is taken as|same index"):
+            made().fit(columns, other)
+    with pytest.raises(WorkloadError, match="one more column"):
+        made().fit(FRAME, FRAME["ward"])
+
+
+def test_conditions_and_fixed_columns_from_the_estimator() -> None:
+    fitted = made(method="mst", delta=1e-6).fit(FRAME)
+    assert set(fitted.sample(20, where="ward == 'day'", seed=1)["ward"]) == {"day"}
+    given = FRAME[["ward"]].dropna().head(5)
+    assert list(fitted.sample(given=given, seed=1)["ward"]) == list(given["ward"])
+
+
+def test_memory_is_a_word_for_the_ledger_here_as_in_synthesize() -> None:
+    assert made(ledger="memory").fit(FRAME).model_.provenance.spent > 0
+
+
+def test_it_is_pickled_with_its_model() -> None:
+    fitted = made().fit(FRAME)
+    assert pickle.loads(pickle.dumps(fitted)).sample(5, seed=1).equals(fitted.sample(5, seed=1))
+
+
+# ------------------------------------------------------------------ displays
+
+HOSTILE = "<script>alert('x')</script>"
+
+
+def test_displays_escape_what_others_wrote() -> None:
+    described = Schema.parse(
+        f'{{name: "{HOSTILE}", description: "{HOSTILE}", columns: [{{name: "{HOSTILE}", kind: categorical, values: ["{HOSTILE}", b], '
+        f'description: "{HOSTILE}"}}, {{name: second, kind: boolean}}]}}'
+    )
+    frame = pd.DataFrame({HOSTILE: [HOSTILE, "b"] * 200, "second": [True, False] * 200})
+    unit = Unit.add_remove()
+    ledger = Ledger.in_memory(budget=PureDP(2.0), unit=unit, table=HOSTILE)
+    result = synthesize(frame, schema=described, unit=unit, epsilon=1.0, method="independent", ledger=ledger)
+    assert result.frame is not None
+    found = evaluate(frame, result.frame, schema=described, sections=["marginals", "dependence"])
+    advice = advise(described, unit=unit, method="independent", epsilon=1.0, rows=400)
+    plan = create("independent").plan(described, unit=unit, budget=PureDP(1.0))
+    shown = {
+        "schema": described._repr_html_(),
+        "plan": plan._repr_html_(),
+        "advice": advice._repr_html_(),
+        "model": result.model._repr_html_(),
+        "ledger": ledger._repr_html_(),
+        "synthesis": result._repr_html_(),
+        "evaluation": found._repr_html_(),
+        "evaluation with numbers": str(found.show()),
+        "estimator": made(schema=described, workload=HOSTILE)._repr_html_(),
+        "picture of a model": str(result.model.plot()),
+        "spending": plots.spending(ledger).svg,
+        "errors": plots.errors(found).svg,
+        "pairs": plots.pairs(found).svg,
+        "marginals": plots.marginals({HOSTILE: frame, "model": result.model}, described).svg,
+        "frontier": plots.frontier(advice).svg,
+    }
+    for name, text in shown.items():
+        assert "<script" not in text, name
+        parse_html(text, name)
+    assert all(
+        "&lt;script" in shown[name]
+        for name in ("schema", "plan", "model", "ledger", "evaluation with numbers", "pairs", "marginals")
+    )
+
+
+def parse_html(text: str, name: str) -> None:
+    """Every tag that is opened is closed."""
+    ElementTree.fromstring(f"<div>{text}</div>")
+
+
+def test_an_evaluation_shows_numbers_only_where_they_are_asked_for() -> None:
+    """A notebook that is saved keeps what it shows, so the display that comes by itself holds none of the exact numbers."""
+    found = evaluate(FRAME, FRAME.head(150), schema=SCHEMA)
+    for text in (found._repr_html_(), repr(found)):
+        assert not re.search(r"\d\.\d", text)
+        assert str(len(FRAME)) not in text
+    assert "as private as they are" in found._repr_html_()
+    assert f"{found.score('columns').value:.4g}" in str(found.show())
+    assert "as private as they are" in str(found.show())

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import understudy.audit
 from understudy.audit import Audit, AuditReport, Claim, Effort, Tally, audit_markdown
 from understudy.audit.releases import LOOP
-from understudy.cli.commands.audit import EXIT_VIOLATION
+from understudy.cli.exits import Exit
 from understudy.cli.main import app, register
 from understudy.errors import OutputError, UnknownMethod, UsageError
 from understudy.report import Verdict, audit_chart
@@ -31,7 +31,7 @@ def run(*words: str) -> object:
     return CliRunner().invoke(app, ["audit", *words], catch_exceptions=True)
 
 
-@pytest.mark.parametrize(("tally", "code"), [(RIGHT, 0), (WRONG, EXIT_VIOLATION)])
+@pytest.mark.parametrize(("tally", "code"), [(RIGHT, 0), (WRONG, Exit.VIOLATION)])
 def test_the_exit_code_tells_of_a_violation(
     tally: Tally, code: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -119,3 +120,32 @@ def test_every_benchmark_is_listed_with_what_it_measures() -> None:
     listed = _module("__main__").benchmarks()
     assert {"aim", "ablation", "counting", "noise"} <= set(listed)
     assert all(listed.values())
+
+
+@pytest.mark.parametrize("name", ["aim", "families", "dips"])
+def test_results_as_json_with_the_lines_on_standard_error(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from understudy.cli.commands import bench
+
+    class Fake:
+        @staticmethod
+        def run(*, say: Callable[[str], None], out: Path, **_: object) -> list[dict[str, object]]:
+            say("[1/1] a line about a cell")
+            return [{"table": "t", "error": 0.1}]
+
+    monkeypatch.setattr(bench, "_module", lambda _: Fake)
+    getattr(bench, name)(
+        out=tmp_path,
+        json=True,
+        **(
+            {"epsilons": "1", "studies": "1", "repetitions": 1, "jobs": 1, "seed": 1}
+            if name == "dips"
+            else {}
+        ),
+    )
+    told = capsys.readouterr()
+    assert json.loads(told.out) == {"out": str(tmp_path), "results": [{"table": "t", "error": 0.1}]}
+    assert "[1/1] a line about a cell" in told.err
+    getattr(bench, name)(out=tmp_path, **({"studies": "1", "jobs": 1} if name == "dips" else {}))
+    assert "[1/1] a line about a cell" in capsys.readouterr().out

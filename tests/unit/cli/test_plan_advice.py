@@ -37,7 +37,7 @@ def printed(capsys: pytest.CaptureFixture[str], *words: object) -> Any:
 
 def test_rows_bring_a_rehearsal(schema: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     picture = tmp_path / "errors.svg"
-    run("plan", "-s", schema, *FIT, "--epsilon", 1, "--rows-about", 2_000, "--picture", picture)
+    run("plan", "-s", schema, *FIT, "--epsilon", 1, "--rows-about", 2_000, "--chart", picture)
     out = capsys.readouterr().out
     assert "Rehearsed on 3 made-up tables of this schema with 2,000 rows" in out
     assert "  triples  ####" in out
@@ -79,7 +79,7 @@ def test_a_draft_is_planned_without_a_rehearsal(tmp_path: Path, capsys: pytest.C
     with pytest.raises(DomainNotPublic):
         run("plan", *fit, "--want", "columns within 2 %")
     with pytest.raises(DomainNotPublic):
-        run("plan", *fit, "--picture", tmp_path / "p.svg")
+        run("plan", *fit, "--chart", tmp_path / "p.svg")
 
 
 def test_a_rehearsal_that_cannot_be_held_leaves_the_plan(
@@ -99,7 +99,7 @@ def test_a_rehearsal_that_cannot_be_held_leaves_the_plan(
     ("words", "message"),
     [
         (("--epsilon", 1, "--want", "pairs within 2 %"), "need the number of rows"),
-        (("--epsilon", 1, "--picture", "p.svg"), "need the number of rows"),
+        (("--epsilon", 1, "--chart", "p.svg"), "need the number of rows"),
         (("--rows", 9, "--want", "pears within 2 %"), "The wish 'pears within 2 %' is not understood"),
         (("--rows", 9, "--want", "pairs within 2 %", "--no-rehearsal"), "need the rehearsal"),
         (("--rows", 9, "--want", "pairs within 2 %", "--rho", 1), "one kind of budget|exactly one|leave"),

@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from understudy.cli.options import Jobs, Json, OptionWords, Quiet, parse_options
+from understudy.cli.exits import Exit
+from understudy.cli.options import Chart, Jobs, Json, OptionWords, Quiet, parse_options
 from understudy.data.output import require_writable
 from understudy.errors import OutputError, UnknownMethod, UsageError
 
 if TYPE_CHECKING:
     from understudy.audit import AuditReport
-
-EXIT_VIOLATION = 7
-"""More privacy loss was demonstrated than a mechanism claims."""
 
 HEADINGS = (
     "subject", "worst pair", "unit", "claim", "claimed", "shown", "share", "runs", "best attacker", "verdict",
@@ -45,7 +43,7 @@ def audit(
     tables: Annotated[
         Path | None, typer.Option("--markdown", help="Write the tables to this Markdown file.")
     ] = None,
-    chart: Annotated[Path | None, typer.Option(help="Write a picture to this SVG file.")] = None,
+    chart: Chart = None,
     jobs: Jobs = -1,
     quiet: Quiet = False,
     json: Json = False,
@@ -80,7 +78,7 @@ def audit(
             if path is not None:
                 tell(f"Wrote {path}.")
     if report.violations:
-        raise typer.Exit(EXIT_VIOLATION)
+        raise typer.Exit(Exit.VIOLATION)
 
 
 def _audited(

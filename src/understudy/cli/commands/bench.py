@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from understudy.cli.options import Json, formerly
 from understudy.errors import DataError, UsageError
 
 app = typer.Typer(
@@ -34,13 +35,12 @@ def aim(
     peers: Annotated[
         bool, typer.Option("--peers", help="Also run mbi, installed into a virtual environment of its own.")
     ] = False,
+    json: Json = False,
 ) -> None:
     """Error, time and memory of marginal-based methods (paper AIM).
 
     As in section 6 of the paper. Computes the error from the real tables without noise: use it on public tables only.
     """
-    from understudy.cli.output import tell
-
     chosen: dict[str, Any] = {
         name: [word.strip() for word in text.split(",") if word.strip()]
         for name, text in (("tables", tables), ("workloads", workloads), ("methods", methods))
@@ -48,9 +48,8 @@ def aim(
     }
     if epsilons is not None:
         chosen["epsilons"] = _numbers(epsilons)
-    _module("accuracy.aim").run(
-        out=out, data=data, quick=quick, seeds=seeds, timeout=timeout, peers=peers, say=tell, **chosen
-    )
+    chosen |= {"out": out, "data": data, "quick": quick, "seeds": seeds, "timeout": timeout, "peers": peers}
+    _run("accuracy.aim", chosen, json=json)
 
 
 @app.command("families")
@@ -70,13 +69,12 @@ def families(
     until: Annotated[
         float | None, typer.Option(min=0, help="Start no cell after so many seconds; go on later.")
     ] = None,
+    json: Json = False,
 ) -> None:
     """Error, time and memory of every general-purpose method.
 
     Also the accuracy of classifiers, on four tables. Computes them from the real tables without noise: use it on public tables only.
     """
-    from understudy.cli.output import tell
-
     chosen: dict[str, Any] = {
         name: [word.strip() for word in text.split(",") if word.strip()]
         for name, text in (("tables", tables), ("methods", methods))
@@ -84,12 +82,18 @@ def families(
     }
     if epsilons is not None:
         chosen["epsilons"] = _numbers(epsilons)
-    _module("accuracy.families").run(
-        out=out, data=data, quick=quick, seeds=seeds, cpu_limit=cpu_limit, until=until, say=tell, **chosen
-    )
+    chosen |= {
+        "out": out,
+        "data": data,
+        "quick": quick,
+        "seeds": seeds,
+        "cpu_limit": cpu_limit,
+        "until": until,
+    }
+    _run("accuracy.families", chosen, json=json)
 
 
-@app.command("dips")
+@app.command("dips", cls=formerly(processes="--jobs"))
 def dips(
     studies: Annotated[
         str, typer.Option(help="Of 1, 2, 2-symmetric, 3, 4 and fertility, comma-separated.")
@@ -107,36 +111,42 @@ def dips(
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the simulated tables.")] = 1,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, max=2, help="Processes.")] = 2,
+    json: Json = False,
 ) -> None:
     """Bias, error, coverage and width of intervals (paper DIPS).
 
     As in sections 4 and 5 of the paper. Tables are simulated; the case study reads a public one without noise.
     """
-    from understudy.cli.output import tell
-
     chosen: dict[str, Any] = {} if epsilons is None else {"epsilons": _numbers(epsilons)}
-    _module("papers.dips").run(
-        out=out,
-        data=data,
-        parts=[word.strip() for word in studies.split(",") if word.strip()],
-        repetitions=repetitions,
-        seed=seed,
-        processes=jobs,
-        quick=quick,
-        say=tell,
-        **chosen,
-    )
+    chosen |= {
+        "out": out, "data": data, "parts": [word.strip() for word in studies.split(",") if word.strip()],
+        "repetitions": repetitions, "seed": seed, "processes": jobs, "quick": quick,
+    }  # fmt: skip
+    _run("papers.dips", chosen, json=json)
 
 
 @app.command("list")
-def list_benchmarks() -> None:
+def list_benchmarks(json: Json = False) -> None:
     """List every benchmark.
 
     `python -m benchmarks` runs their quick forms.
     """
-    from understudy.cli.output import print_table
+    from understudy.cli.output import print_json, print_table
 
-    print_table("Benchmarks", ("benchmark", "what it measures"), _module("__main__").benchmarks().items())
+    known = _module("__main__").benchmarks()
+    if json:
+        print_json([{"benchmark": name, "measures": what} for name, what in known.items()])
+        return
+    print_table("Benchmarks", ("benchmark", "what it measures"), known.items())
+
+
+def _run(name: str, chosen: dict[str, Any], *, json: bool) -> None:
+    """Run a benchmark: its lines on standard output, or on standard error with its results as one JSON document."""
+    from understudy.cli.output import print_json, say, tell
+
+    results = _module(name).run(say=say if json else tell, **chosen)
+    if json:
+        print_json({"out": str(chosen["out"]), "results": results})
 
 
 def _numbers(text: str) -> list[float]:

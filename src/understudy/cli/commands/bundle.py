@@ -9,7 +9,7 @@ import typer
 
 from understudy.cli.options import Browser, Json
 from understudy.data.output import require_writable
-from understudy.errors import OutputError
+from understudy.errors import OutputError, UnderstudyError
 
 # ----------------------------------------------------------------------------------------
 # ``understudy report``: the page of a release, made again from its bundle.
@@ -99,20 +99,32 @@ def verify(
     from understudy.release.bundle.verify import verify_bundle
     from understudy.release.signing import approvals_of, bundle_subject, check_statements, subject_of
 
-    certificate = verify_bundle(path) if path.is_dir() or not path.exists() else None
+    try:
+        certificate = verify_bundle(path) if path.is_dir() or not path.exists() else None
+    except UnderstudyError as error:
+        if json:
+            nothing: dict[str, Any] = {"subject": None, "approvals": [], "signatures": []}
+            print_json({"verified": False, "problem": str(error)} | nothing)
+        raise
     about = subject_of(path) if certificate is None else bundle_subject(path, certificate)
     statements = check_statements(path, files=signature or (), about=about)
     approvals = () if certificate is None else approvals_of(certificate)
     wrong = [item for item in statements if item.problems]
-    if json and not wrong:
+    problem = ""
+    if wrong:
+        listed = "\n".join(f"  - {item.describe()}" for item in wrong)
+        problem = f"Not every statement about {str(path)!r} holds:\n{listed}"
+    elif trusted and not any(item.trusted is not None for item in statements):
+        problem = f"No key that is trusted here has signed {str(path)!r}."
+    if json:
         known: dict[str, Any] = {} if certificate is None else {"certificate": certificate}
         about_it = {"kind": about.kind, "hash": about.hash, "name": about.name}
         print_json(
-            {"verified": True, "subject": about_it, **known}
+            {"verified": not problem, "problem": problem, "subject": about_it, **known}
             | {"approvals": [item.to_dict() for item in approvals]}
             | {"signatures": [item.to_dict() for item in statements]}
         )
-    elif not json:
+    else:
         if certificate is not None:
             tell(f"The bundle {str(path)!r} is intact: {certificate['rows']:,} rows, all files as published.")
             charges = sum(entry.get("event") is not None for entry in certificate["ledger"]["entries"])
@@ -129,8 +141,5 @@ def verify(
             tell(item.describe())
         if not statements:
             tell("Nobody signed it, as far as can be seen from here: no statement file lies beside it.")
-    if wrong:
-        listed = "\n".join(f"  - {item.describe()}" for item in wrong)
-        raise SignatureError(f"Not every statement about {str(path)!r} holds:\n{listed}")
-    if trusted and not any(item.trusted is not None for item in statements):
-        raise SignatureError(f"No key that is trusted here has signed {str(path)!r}.")
+    if problem:
+        raise SignatureError(problem)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from understudy.cli.options import Quiet
+from understudy.cli.options import Json, Quiet
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,6 +22,7 @@ def demo(
     ),
     rows: Annotated[int, typer.Option("--rows", min=1, help="Rows of the simulated registry.")] = 20_000,
     quiet: Quiet = False,
+    json: Json = False,
 ) -> None:
     """Make a private stand-in for a simulated registry of births.
 
@@ -29,12 +30,17 @@ def demo(
     a comparison would itself have to be paid for.
     """
     from understudy import datasets
-    from understudy.cli.output import COMPILES, compiles_first, errors, progress_bar, say, tell
+    from understudy.cli import output
+    from understudy.cli.output import COMPILES, compiles_first, errors, print_json, progress_bar, say
     from understudy.ledgers import LedgerPlace
     from understudy.release.bundle.bundle import bundle_files
     from understudy.release.bundle.verify import verify_bundle
     from understudy.release.result import ReleaseResult
     from understudy.workflow import Payment, plan_publication
+
+    def tell(line: str) -> None:
+        if not json:
+            output.tell(line)
 
     spec = _demo_spec(rows)
     bundle, ledger = out / "bundle", out / "births.ledger"
@@ -48,19 +54,35 @@ def demo(
         say(COMPILES)
     payment = Payment(ledger=LedgerPlace(ledger))  # nothing is remembered of a table that is simulated
     planned = plan_publication(spec, source=registry, out=bundle, payment=payment)
-    with progress_bar("demo", quiet=quiet) as progress:
+    with progress_bar("demo", quiet=quiet or json) as progress:
         outcome = planned.run(progress=progress).outcome
     assert outcome is not None
     charges = sum(entry.event is not None for entry in outcome.ledger_entries)
     tell(f"3. The ledger {ledger} was charged {charges} times, each time before noise was drawn.")
+    accepted = isinstance(outcome, ReleaseResult)
+    if accepted:
+        verify_bundle(bundle)
+        (out / "marginals.svg").write_text(_comparison(registry, outcome), encoding="utf-8")
+    if json:
+        print_json(
+            {
+                "accepted": accepted,
+                "guarantee": outcome.guarantee.to_dict(),
+                "registry_rows": rows,
+                "charges": charges,
+                "ledger": str(ledger),
+                "rows": len(outcome.synthetic) if isinstance(outcome, ReleaseResult) else None,
+                "out": str(bundle) if accepted else None,
+                "reason": "" if isinstance(outcome, ReleaseResult) else outcome.reason,
+            }
+        )
+        return
     if not isinstance(outcome, ReleaseResult):
         tell(
             f"4. Not accepted: {outcome.reason} That is how a release ends when its promise of quality is not kept. "
             "Here everything is simulated: run it again, with more --rows if they were few."
         )
         return
-    verify_bundle(bundle)
-    (out / "marginals.svg").write_text(_comparison(registry, outcome), encoding="utf-8")
     tell(
         f"4. Accepted: {len(outcome.criteria)} criteria met. Wrote {len(outcome.synthetic):,} synthetic rows."
     )

@@ -135,7 +135,7 @@ def discover(
         )
         return
     if made.repeated:
-        tell(
+        say(
             f"Went on with an interrupted discovery: {made.repeated} answers that were paid for were repeated at no cost."
         )
     tell_discovered(made.discovery)

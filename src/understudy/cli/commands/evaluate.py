@@ -28,6 +28,7 @@ from understudy.cli.options import (
     Rho,
     Separator,
     TableName,
+    Target,
     parse_budget,
     parse_consent,
     parse_header,
@@ -55,17 +56,12 @@ def evaluate(
         Path, typer.Argument(help="The synthetic table; of linked tables the folder or the DuckDB file.")
     ],
     schema: OptionalSchema = None,
-    target: Annotated[
-        str | None,
-        typer.Option(
-            help="Column to predict after training on synthetic rows; also for regressions and group means."
-        ),
-    ] = None,
+    target: Target = None,
     exclude: Annotated[
         str | None, typer.Option(help="Columns that must not help to predict the target, comma-separated.")
     ] = None,
     hold_out_file: HoldOutFile = None,
-    holdout: Annotated[
+    hold_out_table: Annotated[
         Path | None,
         typer.Option(
             help="A table of real records that had no part in the synthesis, instead of --hold-out-file."
@@ -134,7 +130,7 @@ def evaluate(
             "real table": real,
             "synthetic table": synthetic,
             "schema": schema,
-            "held-out table": holdout,
+            "held-out table": hold_out_table,
             "hold-out file": hold_out_file,
         }
         | {"ledger": ledger},
@@ -158,7 +154,7 @@ def evaluate(
         plain = {
             "--target": target,
             "--exclude": exclude,
-            "--holdout": holdout,
+            "--hold-out-table": hold_out_table,
             "--hold-out-file": hold_out_file,
             "--identifiers": identifiers,
         }
@@ -186,8 +182,10 @@ def evaluate(
             json=json,
         )
         return
-    if holdout is not None and hold_out_file is not None:
-        raise UsageError("--holdout names a table, --hold-out-file divides the real one: give one of them.")
+    if hold_out_table is not None and hold_out_file is not None:
+        raise UsageError(
+            "--hold-out-table names a table, --hold-out-file divides the real one: give one of them."
+        )
     for path in (out, report):
         if path is not None and not beside_bundle:
             _refuse_bundle(path)
@@ -198,7 +196,7 @@ def evaluate(
             schema=described,
             target=target,
             exclude=parse_names(exclude, "--exclude") or (),
-            hold_out=holdout if hold_out_file is None else HoldOut.read(hold_out_file),
+            hold_out=hold_out_table if hold_out_file is None else HoldOut.read(hold_out_file),
             identifiers=parse_names(identifiers, "--identifiers"),
             sensitive=sensitive,
             sections=parse_names(sections, "--sections"),
@@ -311,6 +309,7 @@ def _accounted(
             {"measure": item.measure, "value": item.value, "deviation": item.deviation}
             for item in found.errors
         ],
+        "ledger": str(found.ledger),
         "spent": summary(found.standing),
     }
     if out is not None:

@@ -23,6 +23,7 @@ from understudy.cli.options import (
     Rho,
     Separator,
     UnitName,
+    formerly,
     parse_budget,
     parse_header,
     parse_unit,
@@ -59,18 +60,18 @@ def show(file: LedgerPath, json: Json = False) -> None:
     from understudy.privacy import Ledger
 
     with Ledger.open(file) as ledger:
-        entries = [entry.to_dict() for entry in ledger.entries()]
+        entries, standing = [entry.to_dict() for entry in ledger.entries()], ledger.guarantee()
         if json:
-            print_json(summary(ledger.guarantee()) | {"entries": entries})
+            print_json(summary(standing) | {"entries": entries})
             return
         tell(f"Table: {ledger.table}")
         tell(f"Protects: {ledger.unit.describe()}")
-        tell(f"Total budget: {ledger.budget.describe()} ({ledger.accounting.name} accounting)")
+        tell(f"Total budget: {ledger.budget.describe()} ({standing.accounting} accounting)")
         named = any("operator" in item or "host" in item for item in entries)
         print_table(
             "Entries",
             (
-                *("#", "time (UTC)", "kind", "scope", "purpose", f"cost ({ledger.accounting.symbol})"),
+                *("#", "time (UTC)", "kind", "scope", "purpose", f"cost ({standing.symbol})"),
                 *(("by",) if named else ()),
             ),
             [
@@ -80,7 +81,7 @@ def show(file: LedgerPath, json: Json = False) -> None:
                     item["kind"],
                     item["scope"],
                     item["purpose"],
-                    _cost(item, ledger.accounting.name),
+                    _cost(item, standing.accounting),
                     *(
                         (" on ".join(filter(None, (item.get("operator"), item.get("host")))),)
                         if named
@@ -105,7 +106,7 @@ def show(file: LedgerPath, json: Json = False) -> None:
                 tell(f"{title}:")
                 for line in lines:
                     tell(f"  {line}")
-        tell(ledger.guarantee().describe())
+        tell(standing.describe())
 
 
 def _totals(ledger: Ledger) -> list[str]:
@@ -213,9 +214,7 @@ def total(
     rho: Rho = None,
     mu: Mu = None,
     approximate_delta: ApproximateDelta = None,
-    who: Annotated[
-        str, typer.Option("--who", help="Who decided it. Public; needed once something was charged.")
-    ] = "",
+    by: By = None,
     why: Annotated[str, typer.Option("--why", help="Why. Public; needed once something was charged.")] = "",
     json: Json = False,
 ) -> None:
@@ -231,12 +230,12 @@ def total(
     budget = parse_budget(epsilon, delta, rho, mu)
     with Ledger.open(file) as ledger:
         before = ledger.budget
-        if ledger.charged and not (who.strip() and why.strip()):
+        if ledger.charged and not ((by or "").strip() and why.strip()):
             raise UsageError(
                 "Something was charged to this ledger, so raising its total weakens a promise that was made. Say who decided it "
-                "(--who NAME) and why (--why WORDS); both are written into the ledger. Nothing was changed."
+                "(--by NAME) and why (--why WORDS); both are written into the ledger. Nothing was changed."
             )
-        entry = ledger.change_total(budget, who=who, why=why, approximate_delta=approximate_delta)
+        entry = ledger.change_total(budget, who=by or "", why=why, approximate_delta=approximate_delta)
         if json:
             print_json(summary(ledger.guarantee()) | {"entry": entry.to_dict()})
             return
@@ -298,7 +297,7 @@ def facts(
         tell(f"The ledger of {ledger.table!r} knows these facts: {entry.purpose}.")
 
 
-@app.command("create")
+@app.command("create", cls=formerly(table="--table-name"))
 def create(
     file: LedgerPath,
     table_name: Annotated[

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from understudy.cli.options import (
+    Chart,
     Delta,
     Epsilon,
     Flat,
-    ForColumn,
     IdColumn,
     Json,
     MaxRowsOrAuto,
@@ -23,6 +23,7 @@ from understudy.cli.options import (
     Quiet,
     Rho,
     RowsLost,
+    Target,
     WorkloadText,
     key_of,
     parse_budget,
@@ -56,14 +57,13 @@ def plan(
     flat: Flat = False,
     rows_lost: RowsLost = False,
     workload: WorkloadText = None,
-    for_column: ForColumn = None,
+    target: Target = None,
     prior: PriorPath = None,
     option: OptionWords = None,
     rows: Annotated[
         int | None,
         typer.Option(
             "--rows-about",
-            "--rows",
             min=1,
             help="The number of rows, public or a guess of yours: errors depend on it. The table is not read.",
         ),
@@ -81,9 +81,7 @@ def plan(
             help="Whether the fit is rehearsed on made-up tables of this schema, which takes about five to ten times as long as a fit.",
         ),
     ] = True,
-    picture: Annotated[
-        Path | None, typer.Option(help="Draw the expected errors by budget into this file (.svg).")
-    ] = None,
+    chart: Chart = None,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
@@ -97,9 +95,9 @@ def plan(
             raise UsageError(
                 "Give a specification, or --schema and --method, not both. (A schema goes behind --schema.)"
             )
-        if want is not None or picture is not None:
+        if want is not None or chart is not None:
             raise UsageError(
-                "--want and --picture are for one fit (--schema, --method, --unit); understudy rehearse tries a release."
+                "--want and --chart are for one fit (--schema, --method, --unit); understudy rehearse tries a release."
             )
         _plan_release(spec, rows=rows, json=json)
         return
@@ -110,6 +108,7 @@ def plan(
     method = method or "auto"
     from understudy.cli.output import print_json, print_table, progress_bar, tell
     from understudy.data.output import require_writable
+    from understudy.plots import frontier
     from understudy.privacy.guarantee import condition_of, rows_rule
     from understudy.privacy.ledger.ledger import Invariant
     from understudy.schema import Schema
@@ -122,11 +121,11 @@ def plan(
 
     if want is not None:
         Wish.parse(want)
-    if picture is not None:
-        require_writable(picture, what="picture")
-    asked_for = want is not None or picture is not None
+    if chart is not None:
+        require_writable(chart, what="picture")
+    asked_for = want is not None or chart is not None
     if not rehearsal and asked_for:
-        raise UsageError("--want and --picture need the rehearsal; leave --no-rehearsal out.")
+        raise UsageError("--want and --chart need the rehearsal; leave --no-rehearsal out.")
     wish_alone = want is not None and epsilon is None
     budget = parse_budget(1.0 if wish_alone else epsilon, delta, rho, mu)
     described = Schema.read(schema)
@@ -136,7 +135,7 @@ def plan(
     privacy_unit = promised_unit if cut is None else cut.planned_unit(promised_unit)
     entity = entity_of(described, privacy_unit, flat=flat)
     asked: dict[str, Any] = {
-        "target": for_column,
+        "target": target,
         "unit": privacy_unit,
         "budget": budget,
         "entity": entity,
@@ -156,12 +155,12 @@ def plan(
     n_rows = rows if rows is not None else described.row_count
     if n_rows is None and asked_for:
         raise UsageError(
-            "--want and --picture need the number of rows: give one that is public, or a guess, with --rows-about."
+            "--want and --chart need the number of rows: give one that is public, or a guess, with --rows-about."
         )
     advice, refused = None, []
     if entity is not None and asked_for:
         raise UsageError(
-            "--want and --picture rehearse a fit of rows; for people with several rows add --flat, or leave them out."
+            "--want and --chart rehearse a fit of rows; for people with several rows add --flat, or leave them out."
         )
     can_rehearse = rehearsal and n_rows is not None and entity is None
     if can_rehearse and (asked_for or not described.facts_from_data()):
@@ -183,8 +182,8 @@ def plan(
             if asked_for:
                 raise
             refused.append(f"The fit was not rehearsed: {error}")
-    if picture is not None and advice is not None:
-        picture.write_text(draw_errors(advice), encoding="utf-8")
+    if chart is not None and advice is not None:
+        frontier(advice).save(chart)
     if wish_alone and advice is not None:
         if json:
             print_json({"method": advice.method, "advice": advice.to_dict()})
@@ -299,32 +298,6 @@ def _bar(found: Expected, largest: float, width: int = 40) -> str:
     """
     middle, high = (max(1, round(width * value / largest)) for value in (found.middle, found.high))
     return ("#" * middle + "." * (high - middle)).ljust(width)
-
-
-def draw_errors(advice: Advice) -> str:
-    """Draw the expected errors by budget as an SVG document."""
-    from understudy.report.lines import LinePanel, line_chart
-    from understudy.workflow.rehearsing import KINDS
-
-    points: dict[str, list[tuple[float, float, float, float]]] = {}
-    here = [] if advice.errors is None else [advice.errors]
-    symbol = "epsilon"
-    for errors in (*here, *(other for name, other in advice.others.items() if name != "delta")):
-        plain = errors.budget.to_dict()
-        symbol = next(name for name in ("epsilon", "rho", "mu") if name in plain)
-        for kind in KINDS:
-            found = errors.of(kind)
-            if found is not None:
-                points.setdefault(kind, []).append((plain[symbol], found.low, found.middle, found.high))
-    if advice.answer is not None and not here:
-        wish = advice.answer.wish
-        name = wish.kind if wish.cell is None else f"cells of {wish.cell:,} rows in {wish.kind}"
-        points[name] = [(epsilon, error, error, error) for epsilon, error in advice.answer.tried]
-    title = f"Expected errors of {advice.method} on made-up tables of {advice.rows:,} rows"
-    panels = [LinePanel(kind, {"expected": sorted(series)}) for kind, series in points.items()]
-    return line_chart(
-        title, panels, x_label=symbol, y_label="share of rows in a wrong cell, with the range over tables"
-    )
 
 
 def _not_public(schema: Schema) -> list[str]:

@@ -70,12 +70,11 @@ def rehearse(
     described = Spec.read(spec)
     count = _count(configurations)
     table, description, notes = _table(described, public, simulate, facts, rows, seed)
-    if not json:
-        say(
-            f"Rehearsing on {description}. It must be public: it is read without noise and exact errors are shown."
-        )
-        for note in notes:
-            say(f"Note: {note}")
+    say(
+        f"Rehearsing on {description}. It must be public: it is read without noise and exact errors are shown."
+    )
+    for note in notes:
+        say(f"Note: {note}")
     with progress_bar("rehearse", quiet=quiet or json) as progress:
         found = run(
             described,

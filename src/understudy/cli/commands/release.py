@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from understudy.cli.exits import Exit
 from understudy.cli.options import (
     AcceptFacts,
     AcceptInvariant,
@@ -20,6 +21,7 @@ from understudy.cli.options import (
     parse_consent,
     parse_source,
 )
+from understudy.cli.options import summary as standing_of
 
 if TYPE_CHECKING:
     from understudy.release.result import ReleaseFailure, ReleaseResult
@@ -38,8 +40,6 @@ RowCount = Annotated[
     int | None,
     typer.Option("--row-count", help="Declare this number of rows (after cleaning) public."),
 ]
-
-EXIT_NOT_ACCEPTED = 3
 
 
 def release(
@@ -107,28 +107,35 @@ def release(
     if (
         not planned.decided_before
     ):  # declined, it leaves everything as it was: no ledger is made before the answer
-        if not json:
-            say(_announcement(described, planned.place.path))
+        say(_announcement(described, planned.place.path))
         if not yes and described.source.simulated is None and sys.stdin.isatty():
             typer.confirm("Go on?", abort=True, err=True)
     with progress_bar("release", quiet=quiet or json) as progress:
         done = planned.run(progress=progress)
+    facts = {
+        "decided_before": done.decided_before,
+        "ledger": str(done.ledger),
+        "spent": standing_of(done.standing),
+    }
     if done.outcome is None:
+        if json:
+            print_json({"accepted": True, "out": str(done.folder)} | facts)
+            return
         tell(f"This release is complete and was published to {done.folder}. Nothing was done.")
         tell("Use --restart to make another one; it is charged anew.")
         return
+    if done.decided_before:
+        say(
+            "An earlier run had decided this; nothing was read or charged now. --restart makes another release, "
+            "charged anew."
+        )
     if json:
-        print_json(summary(done.outcome, done.folder) | {"ledger": str(done.ledger)})
+        print_json(summary(done.outcome, done.folder) | facts)
     else:
         _report(done.outcome, done.folder)
-        if done.decided_before:
-            tell(
-                "An earlier run had decided this; nothing was read or charged now. --restart makes another release, "
-                "charged anew."
-            )
         tell(f"Ledger {done.ledger}:\n{done.standing.describe()}")
     if not done.accepted:
-        raise typer.Exit(EXIT_NOT_ACCEPTED)
+        raise typer.Exit(Exit.BUDGET)
 
 
 def read_spec(

@@ -227,6 +227,7 @@ def check(
                 "facts_from_data": list(private),
                 "table_fits": None if table is None else True,
                 "warnings": warnings,
+                "remarks": described.remarks(),
             }
         )
         return

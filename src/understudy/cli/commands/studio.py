@@ -42,6 +42,7 @@ def open_(
         typer.Option("--port", min=0, max=65535, help="Where to listen on loopback; 0 takes a free port."),
     ] = 0,
     browser: Browser = True,
+    json: Json = False,
 ) -> None:
     """Serve the studio of a folder until interrupted.
 
@@ -52,8 +53,13 @@ def open_(
     except ImportError:
         raise MissingExtra("The studio needs the optional extra: pip install 'understudy[studio]'.") from None
 
+    from understudy.cli.output import print_json
+
     def announce(address: str) -> None:
-        sys.stdout.write(f"{address}\n")
+        if json:
+            print_json({"address": address})
+        else:
+            sys.stdout.write(f"{address}\n")
         sys.stdout.flush()
 
     serve(folder, port=port, browser=browser, announce=announce)
@@ -63,7 +69,7 @@ def open_(
 def export(
     folder: Annotated[Path, typer.Argument(help="Folder of the studio.")],
     design: Annotated[str, typer.Argument(help="Name of the design.")],
-    out: Annotated[Path, typer.Option("--out", help="HTML file to write; must not exist yet.")],
+    out: Annotated[Path, typer.Option("--out", help="Page to write (.html).")],
     json: Json = False,
 ) -> None:
     """Write a design as one HTML page.

@@ -19,7 +19,6 @@ from understudy.cli.options import (
     Encoding,
     Epsilon,
     Flat,
-    ForColumn,
     Header,
     HoldOutFile,
     IdColumn,
@@ -43,6 +42,7 @@ from understudy.cli.options import (
     Separator,
     TableInDatabase,
     TableName,
+    Target,
     TimeLimit,
     Unfinished,
     UnitName,
@@ -100,7 +100,7 @@ def synth(
     flat: Flat = False,
     rows_lost: RowsLost = False,
     workload: WorkloadText = None,
-    for_column: ForColumn = None,
+    target: Target = None,
     prior: PriorPath = None,
     option: OptionWords = None,
     time_limit: TimeLimit = None,
@@ -189,7 +189,7 @@ def synth(
     if several is not None:
         refuse_for_register(
             flat=flat, discover=discover is not None, hold_out=hold_out is not None, population=population, model=model is not None,
-            rows=rows is not None, rows_lost=rows_lost, workload=workload is not None or for_column is not None, sets=sets is not None,
+            rows=rows is not None, rows_lost=rows_lost, workload=workload is not None or target is not None, sets=sets is not None,
             checkpoint=checkpoint is not None, chunk_rows=chunk_rows is not None, partition_by=partition_by is not None,
             table=in_database is not None, immutable=immutable,
         )  # fmt: skip
@@ -243,7 +243,7 @@ def synth(
     entity = entity_of(given, privacy_unit, flat=flat)
     planned_with = privacy_unit if cut is None else cut.planned_unit(privacy_unit)
     asked: dict[str, Any] = {
-        "target": for_column,
+        "target": target,
         "unit": planned_with,
         "budget": budget,
         "entity": entity,
@@ -362,10 +362,10 @@ def _document(made: Synthesis, delivery: Delivery) -> dict[str, Any]:
 
 def _report(made: Synthesis, delivery: Delivery) -> None:
     """Say what was made and what it cost."""
-    from understudy.cli.output import how_close, tell
+    from understudy.cli.output import how_close, say, tell
 
     if made.repeated:
-        tell(
+        say(
             f"Went on with an interrupted fit: {made.repeated} answers that were paid for were repeated at no cost."
         )
     if made.discovery is not None:

@@ -662,14 +662,20 @@ class Ledger:
         self.close()
 
     def _repr_html_(self) -> str:
-        name = self.accounting.name
+        standing = self.guarantee()
         rows = [
-            (entry.sequence, entry.time, entry.scope, entry.purpose, f"{entry.costs[name]:.6g}")
+            (
+                entry.sequence,
+                entry.time,
+                entry.scope,
+                entry.purpose,
+                f"{entry.costs[standing.accounting]:.6g}",
+            )
             for entry in self.entries()
             if entry.event is not None
         ]
-        head = ("entry", "time", "scope", "purpose", f"cost ({self.accounting.symbol})")
-        return html_table(repr(self), head, rows, note=self.guarantee().describe())
+        head = ("entry", "time", "scope", "purpose", f"cost ({standing.symbol})")
+        return html_table(repr(self), head, rows, note=standing.describe())
 
     def __repr__(self) -> str:
         where = "in memory" if self.path is None else str(self.path)

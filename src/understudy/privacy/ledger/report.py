@@ -83,6 +83,11 @@ class LedgerGuarantee:
         return self._standing.name
 
     @property
+    def symbol(self) -> str:
+        """What that accounting adds up: epsilon, rho or mu^2."""
+        return self._standing.symbol
+
+    @property
     def total(self) -> float:
         """What may be spent, in the additive unit of ``accounting``."""
         if self._standing is self.rule.main or not isinstance(self.budget, ApproxDP):

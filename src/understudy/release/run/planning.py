@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from understudy._html import html_table
 from understudy.curator import practice_curator
 from understudy.errors import SchemaError
 from understudy.privacy import ApproxDP, Laplace, PureDP, Unit
@@ -194,6 +195,24 @@ class ReleasePlan:
     memory_megabytes: float | None
     seconds_per_attempt: float | None
     warnings: tuple[str, ...] = field(default_factory=tuple)
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (
+                item.name,
+                item.kind,
+                f"{item.threshold:g}",
+                "" if item.noise_deviation is None else f"{item.noise_deviation:.3g}",
+            )
+            for item in self.criteria
+        ]
+        said = [self.budget, self.row_count, self.acceptance, *self.warnings]
+        return html_table(
+            f"Release {self.name!r}: {self.guarantee} ({self.accounting} accounting)",
+            ("criterion", "kind", "threshold", "deviation of its noise"),
+            rows,
+            note=" ".join(filter(None, said)),
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""

@@ -162,21 +162,17 @@ def _check_events(text: str, where: str) -> None:
     ] = []  # of each open list or mapping: how many entries it has, and the most it may have
     key = ""
     for event in yaml.parse(text, Loader=_base()):
+        line = "" if event.start_mark is None else f" (line {event.start_mark.line + 1})"
         if isinstance(event, yaml.NodeEvent) and lists:
             lists[-1][0] += 1
             if lists[-1][0] > lists[-1][1]:
-                line = "" if event.start_mark is None else f" (line {event.start_mark.line + 1})"
                 raise SchemaError(
                     f"A list{where} holds more than the {lists[-1][1]:,} entries allowed{line}."
                 )
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
-            raise SchemaError(
-                f"Anchors and aliases are not allowed{where} (line {event.start_mark.line + 1})."
-            )
-        if getattr(event, "tag", None):
-            raise SchemaError(
-                f"Tags such as {event.tag!r} are not allowed{where} (line {event.start_mark.line + 1})."
-            )
+            raise SchemaError(f"Anchors and aliases are not allowed{where}{line}.")
+        if tag := getattr(event, "tag", None):
+            raise SchemaError(f"Tags such as {tag!r} are not allowed{where}{line}.")
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
             if depth > MAX_NESTING:

@@ -135,16 +135,16 @@ def _row(file: Path, anchors: list[tuple[Path, Any]]) -> dict[str, Any]:
                 "table": ledger.table,
                 "unit": ledger.unit.describe(),
                 "budget": ledger.budget.describe(),
-                "accounting": ledger.accounting.name,
-                "total": ledger.total,
-                "spent": ledger.spent,
+                "accounting": promise.accounting,
+                "total": promise.total,
+                "spent": promise.spent[promise.accounting],
                 "remaining": promise.remaining,
                 "entries": len(entries),
                 "head": ledger.head_hash,
                 "made": ledger.created,
                 "last_charge": charges[-1].time if charges else "",
                 "operators": sorted({entry.operator for entry in entries if entry.operator}),
-                "releases": _releases(charges, ledger.accounting.name),
+                "releases": _releases(charges, promise.accounting),
             }
             ledger.verify()
             for path, anchor in anchors:
