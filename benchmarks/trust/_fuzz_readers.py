@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 import random
 import sqlite3
 import tempfile
@@ -12,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
+from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -695,7 +697,10 @@ class LinkedBundleReader(BundleReader):
             visits.to_csv(here / "visits.csv", index=False)
             (here / "register.yaml").write_text(_REGISTER, encoding="utf-8")
             spec = _agreed_on(here, _LINKED_SPEC)
-            publish(spec, out=here / "bundle", ledger=here / "register.ledger")
+            with mock.patch.dict(
+                os.environ, {"UNDERSTUDY_HOME": folder}
+            ):  # a table that nobody else has seen
+                publish(spec, out=here / "bundle", ledger=here / "register.ledger")
             bundle = here / "bundle"
             return [{name: (bundle / name).read_bytes() for name in (MANIFEST, *bundle_files(bundle))}]
 
