@@ -43,6 +43,30 @@ acceptance:
 selection: SELECTION
 budget: {total: {epsilon: TOTAL}, model: {epsilon: 4}}
 """
+_PEOPLE = (
+    "{name: people, key: who, source: people.csv, columns: [{name: sex, kind: categorical, values: [f, m]}]}"
+)
+_VISITS = "{name: visits, belongs_to: people, source: visits.csv, order: day, max_events: 6, columns: [{name: day, kind: integer, minimum: 0, maximum: 29, bins: 3}, {name: urgent, kind: boolean}]}"
+_BILLS = "{name: bills, belongs_to: people, source: bills.csv, max_events: 3, columns: [{name: paid, kind: boolean}]}"
+REGISTERS = {
+    "register.yaml": f"tables: [{_PEOPLE}, {_VISITS}]",
+    "several.yaml": f"tables: [{_PEOPLE}, {_VISITS}, {_BILLS}]",
+}
+LINKED_SPEC = """
+name: staff
+source: {table: register}
+schema: register.yaml
+unit: {relation: add-remove, id_column: who, max_rows: 2}
+public: {row_count: {epsilon: 1}}
+synthesizers: [{method: mst}]
+acceptance:
+  form: published
+  criteria:
+    - {name: urgent, kind: event-rates, column: urgent, values: ["true"], threshold: 0.9, epsilon: 2}
+    - {name: number, kind: mean-events, threshold: 4, epsilon: 2}
+selection: SELECTION
+budget: {total: {epsilon: TOTAL}, model: {epsilon: 4}}
+"""
 
 
 @dataclass(frozen=True)
@@ -56,12 +80,15 @@ class Job:
     roomy: Budget
     selection: str = "{rule: single}"
     total: float = 10.0
+    spec: str = SPEC
+    table: str = "staff.csv"
 
     @property
     def is_release(self) -> bool:
         return self.command_line[0] == "release"
 
 
+_ENTITY = Unit.add_remove_person("who", max_rows=2)
 _SYNTH = ("synth", "staff.csv", "--schema", "schema.yaml", "--ledger", "staff.ledger", "--rows", "150")
 JOBS = {
     job.name: job
@@ -92,6 +119,20 @@ JOBS = {
             Unit.replace_one(), PureDP(11.61), PureDP(60.0),
             selection="{rule: until-accepted, gamma: 0.2}", total=11.61,
         ),
+        *(
+            Job(
+                f"synth {file}",
+                ("synth", file, "--ledger", "staff.ledger", "--method", "mst", "--epsilon", "1", "--unit", "add-remove",
+                 "--id-column", "who", "--max-rows-per-person", "2", "--out", "made/"),
+                _ENTITY, PureDP(1.0), PureDP(9.0), table=file.removesuffix(".yaml"),
+            )
+            for file in REGISTERS
+        ),
+        Job(
+            "release of linked tables",
+            ("release", "spec.yaml", "--out", "bundle", "--ledger", "staff.ledger", "--yes"),
+            _ENTITY, PureDP(10.0), PureDP(50.0), spec=LINKED_SPEC, table="register",
+        ),
     )
 }  # fmt: skip
 
@@ -109,6 +150,25 @@ def table() -> pd.DataFrame:
     )
 
 
+def tables() -> dict[str, pd.DataFrame]:
+    """All private tables by their files, none of them with more than one canary in a row that is read."""
+    generator = np.random.default_rng(1)
+    keys = [f"{CANARY}{number}" for number in range(60)]
+    who = {name: generator.choice(keys, rows) for name, rows in (("visits", 110), ("bills", 70))}
+    return {
+        "staff.csv": table(),
+        "people.csv": pd.DataFrame({"who": keys, "sex": generator.choice(["f", "m"], 60)}),
+        "visits.csv": pd.DataFrame(
+            {
+                "who": who["visits"],
+                "day": generator.integers(0, 30, 110),
+                "urgent": generator.random(110) < 0.3,
+            }
+        ),
+        "bills.csv": pd.DataFrame({"who": who["bills"], "paid": generator.random(70) < 0.8}),
+    }
+
+
 def prepare(folder: Path, job: Job, *, roomy: bool) -> None:
     """Lay out a job: table, schema, specification and, with ``roomy``, a ledger for more than one run.
 
@@ -118,12 +178,15 @@ def prepare(folder: Path, job: Job, *, roomy: bool) -> None:
     shutil.rmtree(home, ignore_errors=True)
     os.environ["UNDERSTUDY_HOME"] = str(home)
     folder.mkdir(exist_ok=True)
-    table().to_csv(folder / "staff.csv", index=False)
+    for name, content in tables().items():
+        content.to_csv(folder / name, index=False)
+    for name, described in REGISTERS.items():
+        (folder / name).write_text(described, encoding="utf-8")
     (folder / "schema.yaml").write_text(SCHEMA, encoding="utf-8")
-    text = SPEC.replace("SELECTION", job.selection).replace("TOTAL", str(job.total))
+    text = job.spec.replace("SELECTION", job.selection).replace("TOTAL", str(job.total))
     (folder / "spec.yaml").write_text(text, encoding="utf-8")
     if roomy:
-        Ledger.create(folder / "staff.ledger", budget=job.roomy, unit=job.unit, table="staff.csv")
+        Ledger.create(folder / "staff.ledger", budget=job.roomy, unit=job.unit, table=job.table)
 
 
 @dataclass(frozen=True)
@@ -286,8 +349,9 @@ def lose_unflushed(folder: Path, side: Path, generator: random.Random) -> int:
         inode, size = map(int, line.split())
         flushed[inode] = max(size, flushed.get(inode, 0))
     cut = 0
+    laid_out = {*tables(), *REGISTERS, "schema.yaml", "spec.yaml", "room"}
     for path in sorted(folder.rglob("*")):
-        given = path.name in ("staff.csv", "schema.yaml", "spec.yaml", "lock", "room")
+        given = path.name == "lock" or (path.parent == folder and path.name in laid_out)
         if path.is_dir() or given or path.name.startswith("staff.ledger"):
             continue
         facts = path.stat()

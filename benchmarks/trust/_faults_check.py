@@ -9,7 +9,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from benchmarks.trust._faults_cases import CANARY, JOBS, Job, Outcome, run_job, table
+from benchmarks.trust._faults_cases import CANARY, JOBS, Job, Outcome, run_job, tables
 from understudy.curator.journal import _whole_lines
 from understudy.data import read_frame
 from understudy.mechanisms import Model
@@ -18,6 +18,8 @@ from understudy.release.bundle.verify import verify_bundle
 from understudy.release.spec.spec import Spec
 from understudy.schema import Schema
 
+RESULTS = ("out.csv", "out.parquet", "made")
+"""What fits write."""
 CODES = {0, 1, 3, 4, 5, 6, 130}
 _GROUPS = ("Composed", "Parallel")
 
@@ -93,8 +95,9 @@ def _covered(draws: list[dict[str, Any]], entries: Any, spec: Spec | None, when:
 
 def check_files(folder: Path, *, killed: bool) -> dict[str, bool]:
     """Check that what looks complete is complete; return which results exist."""
-    if not read_frame(folder / "staff.csv").astype(str).equals(table().astype(str)):
-        raise Fault("the private table was changed")
+    for name, content in tables().items():
+        if not read_frame(folder / name).astype(str).equals(content.astype(str)):
+            raise Fault(f"the private table {name} was changed")
     schema = Schema.read(folder / "schema.yaml")
     found = {}
     for name in ("out.csv", "out.parquet"):
@@ -105,6 +108,11 @@ def check_files(folder: Path, *, killed: bool) -> dict[str, bool]:
             schema.encode_frame(frame)
             if len(frame) != 150:
                 raise Fault(f"{name} is not whole")
+    found["made"] = (folder / "made").exists()
+    if found["made"]:
+        people, visits = (read_frame(folder / "made" / name) for name in ("people.csv", "visits.csv"))
+        if not visits["who"].isin(people["who"]).all() or not people["who"].is_unique:
+            raise Fault("the linked tables do not join")
     for path in folder.rglob("*.understudy"):
         if not path.name.startswith("."):
             Model.load(path)
@@ -143,7 +151,7 @@ def check_silence(folder: Path) -> int:
     """Look for a private value in every file that was written; return how many files were searched."""
     searched = 0
     for path in folder.rglob("*"):
-        if path.is_dir() or path.name == "staff.csv":
+        if path.is_dir() or (path.parent == folder and path.name in tables()):
             continue
         texts = [path.read_bytes()]
         if zipfile.is_zipfile(path):
@@ -169,7 +177,7 @@ def check_journal(folder: Path, side: Path, job: Job) -> int:
         return 0
     with Ledger.open(path) as book:
         scopes = [entry.scope for entry in book.entries() if entry.event is not None]
-    finished = any((folder / name).exists() for name in ("out.csv", "out.parquet", "bundle"))
+    finished = any((folder / name).exists() for name in (*RESULTS, "bundle"))
     outcome = any("outcome" in json.loads(file.read_text("utf-8")) for file in folder.rglob("state.json"))
     if finished or outcome or not scopes:
         return 0
@@ -185,12 +193,14 @@ def check_journal(folder: Path, side: Path, job: Job) -> int:
 def go_on(folder: Path, side: Path, job: Job, *, roomy: bool) -> str:
     """Run the job again, undisturbed, and check that it ends as it should; say how."""
     lost, kept = check_journal(folder, side, job), journalled(folder)
-    finished = any((folder / name).exists() for name in ("out.csv", "out.parquet"))
+    finished = any((folder / name).exists() for name in RESULTS)
     for name in ("out", "err", "escaped"):
         (side / name).unlink(missing_ok=True)
     again = run_job(folder, side, job.command_line)
     check_messages(again, side)
     ending = "finished" if again.code == 0 else "refused"
+    if again.code == 6 and (folder / "made").exists() and "exists already" in again.err:
+        return "finished before"  # and a folder of tables is not written over
     if job.is_release and "Not accepted" in again.out:
         return "not accepted"
     if again.code != 0 and (roomy or again.code != 3 or not (lost or finished)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 import random
 import sqlite3
 import tempfile
@@ -12,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
+from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -36,6 +38,28 @@ columns:
   - {name: part, kind: boolean}
 constraints: ["age >= 18 or part", "grade == 'a' implies age < 45"]
 """
+NEWER = """
+name: visits
+lists: {wards: [day, night, icu]}
+columns:
+  - {name: ward, kind: categorical, values: {list: wards}, missing: true}
+  - {name: part, kind: categorical, values: [A1, A2, A3, B1], levels: {groups: {surgery: {general: [A1, A2], heart: [A3]}, medicine: [B1]}}}
+  - {name: zip, kind: categorical, values: ["1010", "1020", "2010"], levels: {prefix: [1, 2], share: 0.2, most: 4}}
+  - {name: born, kind: integer, minimum: 1900, maximum: 2020, bins: 4, decode_by: smooth}
+  - {name: came, kind: date, minimum: 2020-01-01, maximum: 2021-12-31, resolution: month}
+  - {name: left, kind: date, minimum: 2020-01-01, maximum: 2021-12-31, resolution: month}
+  - {name: cost, kind: real, minimum: 0, maximum: 10, bins: 2, decimals: 1, missing: true}
+rules: ["left >= came"]
+weight: {column: weighs, cap: 20, lowest: 0.5, bins: 4}
+"""
+PEOPLE = """
+columns:
+  - {name: sex, kind: boolean}
+  - {name: ward, kind: categorical, values: [day, night]}
+  - {name: came, kind: date, minimum: 2020-01-01, maximum: 2021-12-31, resolution: month}
+entity: {id: who, fixed: [sex], order: came, max_events: 12, link: [ward], gaps: true}
+"""
+"""Parts of schemas that version 0.1 did not have."""
 SPEC = """
 name: staff
 title: Staff
@@ -107,6 +131,12 @@ tables:
   - {name: people, key: who}
   - {name: visits, belongs_to: people, source: visits.csv, fixed: [sex], max_events: 3, columns: [{name: sex, kind: boolean}, {name: urgent, kind: boolean, missing: true}]}
 """
+SEVERAL = """
+tables:
+  - {name: people, key: person, source: people.csv, columns: [{name: sex, kind: categorical, values: [f, m]}]}
+  - {name: visits, belongs_to: people, reference: who, source: visits.csv, orphans: drop, max_events: 6, count: visited, columns: [{name: urgent, kind: boolean, missing: true}]}
+  - {name: bills, belongs_to: people, source: bills.csv, max_events: 3, columns: [{name: paid, kind: boolean}]}
+"""
 
 
 class Reader(ABC):
@@ -161,7 +191,7 @@ class SchemaReader(Reader):
     name = "schema"
 
     def good(self) -> list[Case]:
-        examples = [SCHEMA.encode()]
+        examples = [text.encode() for text in (SCHEMA, NEWER, PEOPLE, LINKED)]
         root = Path(__file__).resolve().parents[2]
         for path in (*root.glob("src/understudy/datasets/*.yaml"), *root.glob("examples/*/schema.yaml")):
             examples.append(path.read_bytes())
@@ -358,10 +388,12 @@ class LinkedReader(Reader):
         visits = "who,day,urgent,sex\n" + "".join(
             f"{CANARY}{k % 5},2020-0{1 + k}-1{k},{('true', 'false', '')[k % 3]},true\n" for k in range(8)
         )
+        bills = "person,paid\n" + "".join(f"{CANARY}{k},true\n" for k in (0, 0, 3))
         tables = {"people.csv": people.encode(), "visits.csv": visits.encode()}
         return [
             tables | {"register.yaml": LINKED.encode()},
             {"visits.csv": visits.encode(), "register.yaml": VIRTUAL.encode()},
+            tables | {"bills.csv": bills.encode(), "register.yaml": SEVERAL.encode()},
         ]
 
     def spoil_file(self, name: str, data: bytes, other: bytes, generator: random.Random) -> bytes:
@@ -379,19 +411,37 @@ class LinkedReader(Reader):
 
     def read(self, folder: Path) -> None:
         from understudy.data import read_table
-        from understudy.data.linked import read_linked
+        from understudy.data.linked import read_linked, read_register
         from understudy.schema import Schema
-        from understudy.workflow.events import linked_source
+        from understudy.workflow.events import linked_source, register_source
 
+        several = register_source(folder / "register.yaml", None)
+        if several is not None:
+            source, register, _ = several
+            if self._stays_in(folder, source):
+                schemas = [Schema.from_dict(pair.plain, folder=folder) for pair in register.pairs]
+                for table in read_register(read_table, source, schemas, register.numbers).values():
+                    self._counted(table)
+            return
         found = linked_source(folder / "register.yaml", None)
         assert found is not None
         source, schema = found
         Schema.from_dict(schema.to_dict())
-        if any(not Path(item).resolve().is_relative_to(folder.resolve()) for item in source.tables.values()):
-            return  # another file of this machine
-        table = read_linked(read_table, source, schema)
-        assert schema.entity is not None
-        repr(table.truncated(schema.entity.id, 2, lambda rows: np.arange(rows, dtype=np.uint64)))
+        if self._stays_in(folder, source):
+            self._counted(read_linked(read_table, source, schema))
+
+    @staticmethod
+    def _stays_in(folder: Path, source: Any) -> bool:
+        """Say whether all tables are files of the case, and not other files or databases that a spoilt schema names."""
+        places = source.tables.values()
+        return all(
+            isinstance(item, Path) and item.resolve().is_relative_to(folder.resolve()) for item in places
+        )
+
+    @staticmethod
+    def _counted(table: Any) -> None:
+        key = table.schema.entity.id
+        repr(table.truncated(key, 2, lambda rows: np.arange(rows, dtype=np.uint64)))
 
     def command(self, folder: Path) -> list[str]:
         return ["schema", "check", str(folder / "register.yaml")]
@@ -420,27 +470,34 @@ def _small_table(rows: int = 60) -> tuple[Any, pd.DataFrame]:
 
 class ModelReader(Reader):
     name = "model"
-    methods: ClassVar[tuple[str, ...]] = ("mst", "independent", "laplace", "privbayes", "dpcopula")
+    methods: ClassVar[tuple[str, ...]] = ("mst", "independent", "laplace", "privbayes", "dpcopula", "sift")
 
     def good(self) -> list[Case]:
+        return [{"m.understudy": self.made(method)} for method in self.methods]
+
+    @staticmethod
+    def made(method: str) -> bytes:
+        """Return the file of a model of a small table."""
         from understudy.curator import Curator
         from understudy.data import read_table
         from understudy.mechanisms import create
         from understudy.privacy import ApproxDP, Ledger, Unit
 
         schema, frame = _small_table()
-        made = []
-        for method in self.methods:
-            budget = ApproxDP(5.0, 1e-6)
-            book = Ledger.in_memory(budget=budget, unit=Unit.add_remove())
-            curator = Curator(read_table(frame, schema), unit=Unit.add_remove(), ledger=book)
-            model = create(method).fit(curator, budget)
-            with tempfile.TemporaryDirectory() as folder:
-                model.save(Path(folder) / "m")
-                made.append({"m.understudy": (Path(folder) / "m").read_bytes()})
-        return made
+        budget = ApproxDP(5.0, 1e-6)
+        book = Ledger.in_memory(budget=budget, unit=Unit.add_remove())
+        curator = Curator(read_table(frame, schema), unit=Unit.add_remove(), ledger=book)
+        model = create(method).fit(curator, budget)
+        with tempfile.TemporaryDirectory() as folder:
+            model.save(Path(folder) / "m")
+            return (Path(folder) / "m").read_bytes()
 
     def spoil_file(self, name: str, data: bytes, other: bytes, generator: random.Random) -> bytes:
+        return self.spoil_model(data, other, generator)
+
+    @staticmethod
+    def spoil_model(data: bytes, other: bytes, generator: random.Random) -> bytes:
+        """Spoil the archive, its description or its arrays."""
         if generator.random() < 0.25:
             return spoil_bytes(data, generator, other=other)
         try:
@@ -620,6 +677,262 @@ class BundleReader(Reader):
         return ["verify", str(folder)]
 
 
+class LinkedBundleReader(BundleReader):
+    """A bundle of linked tables whose specification was approved and agreed on; the record travels in the certificate."""
+
+    name = "linked-bundle"
+
+    def good(self) -> list[Case]:
+        from understudy.release.bundle.bundle import MANIFEST, bundle_files
+        from understudy.workflow import publish
+
+        generator = np.random.default_rng(0)
+        people = pd.DataFrame({"person": np.arange(300), "sex": generator.choice(["f", "m"], 300)})
+        visits = pd.DataFrame(
+            {"person": generator.integers(0, 300, 500), "urgent": generator.choice(["true", "false"], 500)}
+        )
+        with tempfile.TemporaryDirectory() as folder:
+            here = Path(folder)
+            people.to_csv(here / "people.csv", index=False)
+            visits.to_csv(here / "visits.csv", index=False)
+            (here / "register.yaml").write_text(_REGISTER, encoding="utf-8")
+            spec = _agreed_on(here, _LINKED_SPEC)
+            with mock.patch.dict(
+                os.environ, {"UNDERSTUDY_HOME": folder}
+            ):  # a table that nobody else has seen
+                publish(spec, out=here / "bundle", ledger=here / "register.ledger")
+            bundle = here / "bundle"
+            return [{name: (bundle / name).read_bytes() for name in (MANIFEST, *bundle_files(bundle))}]
+
+
+_REGISTER = """
+tables:
+  - {name: people, key: person, source: people.csv, columns: [{name: sex, kind: categorical, values: [f, m]}]}
+  - {name: visits, belongs_to: people, source: visits.csv, max_events: 5, columns: [{name: urgent, kind: boolean}]}
+"""
+_LINKED_SPEC = {
+    "name": "register",
+    "source": {},
+    "schema": "register.yaml",
+    "unit": {"relation": "add-remove", "id_column": "person", "max_rows": 2},
+    "synthesizers": [{"method": "mst"}],
+    "approvals": {"required": ["owner"]},
+    "acceptance": {
+        "form": "pass-only",
+        "epsilon": 2.0,
+        "criteria": [{"name": "rate", "kind": "event-rates", "column": "urgent", "values": ["true"], "threshold": 0.9}],
+    },
+    "selection": {"rule": "single"},
+    "budget": {"total": {"epsilon": 12.0}, "model": {"epsilon": 8.0}},
+    "seed": 1,
+}  # fmt: skip
+
+
+def _agreed_on(folder: Path, plain: dict[str, Any]) -> Path:
+    """Write a specification with an approval and the record of an agreement, as the studio does."""
+    from understudy.release.agreement import Agreement, Comment
+    from understudy.release.approvals import approve, specification_hash
+    from understudy.release.spec.spec import Spec
+
+    path = folder / "spec.json"
+    path.write_text(json.dumps(plain), encoding="utf-8")
+    file, said = approve(path, role="owner", name="Ada Berg")
+    file.unlink()
+    wanted = specification_hash(Spec.read(path))
+    comments = [Comment("lawyer", "Bo", "Why 2?", "2026-11-16 10:00 UTC", wanted[:12])]
+    record = Agreement.make(wanted, [said], comments, published=True)
+    (folder / "agreement.json").write_text(json.dumps(record.to_dict(), indent=2), encoding="utf-8")
+    path.write_text(
+        json.dumps(plain | {"agreement": {"file": "agreement.json", "sha256": record.hash}}), encoding="utf-8"
+    )
+    return path
+
+
+class AgreementReader(Reader):
+    """A specification and the record of its agreement."""
+
+    name = "agreement"
+
+    def good(self) -> list[Case]:
+        with tempfile.TemporaryDirectory() as folder:
+            here = Path(folder)
+            plain = yaml.safe_load(SPEC) | {"approvals": {"required": ["owner"]}}
+            _agreed_on(here, plain)
+            return [{name: (here / name).read_bytes() for name in ("spec.json", "agreement.json")}]
+
+    def spoil(self, case: Case, generator: random.Random, corpus: Sequence[Case]) -> Case:
+        """Spoil the record, mostly with a specification that names the spoilt one."""
+        if generator.random() < 0.1:
+            return super().spoil(case, generator, corpus)
+        other = generator.choice(corpus).get("agreement.json", b"")
+        record = self.spoil_file("agreement.json", case["agreement.json"], other, generator)
+        return case | {"agreement.json": record}
+
+    def spoil_file(self, name: str, data: bytes, other: bytes, generator: random.Random) -> bytes:
+        return _spoil_plain(data, other, generator)
+
+    def read(self, folder: Path) -> None:
+        from understudy.release.agreement import agreed, agreement_problems
+        from understudy.release.spec.spec import Spec
+
+        spec = Spec.read(folder / "spec.json")
+        try:
+            record = json.loads((folder / "agreement.json").read_bytes())
+        except (ValueError, RecursionError):
+            record = None
+        agreement_problems(spec.to_dict(), {"agreement": record, "approvals": []})  # as a certificate has it
+        agreed(spec, ())
+
+    def command(self, folder: Path) -> list[str]:
+        return ["plan", str(folder / "spec.json")]
+
+
+class HoldOutReader(Reader):
+    """The private file that says which rows a fit did not read."""
+
+    name = "hold-out"
+    private = True
+
+    def good(self) -> list[Case]:
+        from understudy.data.holdout import HoldOut
+
+        frame = pd.DataFrame({"person": [f"{CANARY}{k}" for k in range(6)]})
+        made = []
+        with tempfile.TemporaryDirectory() as folder:
+            for by in (None, "person"):
+                path = Path(folder) / "key"
+                HoldOut.of(frame, 0.3, id_column=by).write(path)
+                made.append({"hold-out.json": path.read_bytes()})
+                path.unlink()
+        return made
+
+    def spoil_file(self, name: str, data: bytes, other: bytes, generator: random.Random) -> bytes:
+        return _spoil_plain(data, other, generator)
+
+    def read(self, folder: Path) -> None:
+        from understudy.data.holdout import HoldOut
+
+        path = folder / "hold-out.json"
+        path.chmod(0o600)
+        found = HoldOut.read(path)
+        repr(found)
+        found.fingerprint()
+        frame = pd.DataFrame({"person": [f"{CANARY}{k}" for k in range(6)]})
+        found.frame(frame)
+        found.require(frame)
+
+    def command(self, folder: Path) -> list[str]:
+        return []
+
+
+class PriorReader(Reader):
+    """Public data that a fit leans on: a table or a model."""
+
+    name = "prior"
+
+    def good(self) -> list[Case]:
+        model = ModelReader.made("mst")
+        return [{"prior.csv": _small_table()[1].to_csv(index=False).encode()}, {"prior.understudy": model}]
+
+    def spoil_file(self, name: str, data: bytes, other: bytes, generator: random.Random) -> bytes:
+        if name == "prior.understudy":
+            return ModelReader.spoil_model(data, other, generator)
+        return spoil_bytes(data, generator, other=other)
+
+    def read(self, folder: Path) -> None:
+        from understudy.mechanisms.marginal.public import as_public
+        from understudy.workflow.public_data import read_prior
+
+        schema, _ = _small_table()
+        found = read_prior(next(folder.iterdir()), schema)
+        columns = {
+            name: np.full(size, 1.0)
+            for name, size in zip(schema.domain.names, schema.domain.sizes, strict=True)
+        }
+        as_public(found, [("grade", "sex"), ("grade", "age")], columns)
+
+    def command(self, folder: Path) -> list[str]:
+        from understudy.schema.files.yaml import write_plain
+
+        write_plain(_small_table()[0].to_dict(), folder.parent / "schema.yaml")
+        return [
+            "plan", "--schema", str(folder.parent / "schema.yaml"), "--epsilon", "1", "--delta", "1e-6", "--unit", "add-remove",
+            "--method", "sift", "--prior", str(next(folder.iterdir())),
+        ]  # fmt: skip
+
+
+class JournalReader(Reader):
+    """The paid answers of a fit that was interrupted, with their ledger."""
+
+    name = "journal"
+    _WORK: ClassVar[dict[str, Any]] = {"method": "fuzz"}
+
+    def good(self) -> list[Case]:
+        with tempfile.TemporaryDirectory() as folder:
+            here = Path(folder)
+            self._asked(here)
+            return [{name: (here / name).read_bytes() for name in ("a.ledger", "journal")}]
+
+    def _asked(self, folder: Path) -> None:
+        from understudy.curator import Curator, Journal
+        from understudy.data import read_table
+        from understudy.privacy import Laplace, Ledger, PureDP, Unit
+
+        schema, frame = _small_table()
+        path, terms = folder / "a.ledger", {"budget": PureDP(50.0), "unit": Unit.add_remove()}
+        book = Ledger.open(path, timeout=0.5) if path.exists() else Ledger.create(path, **terms, table="t")
+        with book:
+            journal = Journal(folder / "journal", ledger=book, work=self._WORK)
+            curator = Curator(read_table(frame, schema), unit=Unit.add_remove(), ledger=book, journal=journal)
+            for clique in (("sex",), ("grade", "age"), ()):
+                curator.measure(curator.counts(clique), noise=Laplace(1.0))
+            curator.measure_scalar(
+                curator.statistic(lambda table: 3, sensitivity=1.0), noise=Laplace(1.0), purpose="a number"
+            )
+
+    def spoil(self, case: Case, generator: random.Random, corpus: Sequence[Case]) -> Case:
+        return case | {"journal": self.spoil_file("journal", case["journal"], b"", generator)}
+
+    def spoil_file(self, name: str, data: bytes, other: bytes, generator: random.Random) -> bytes:
+        """Spoil bytes, or the text of a line under a hash that is right."""
+        lines, place = [], 0
+        while place + 48 <= len(data):
+            size = int.from_bytes(data[place : place + 8], "big")
+            lines.append(data[place + 40 : place + 40 + size])
+            place += 40 + size
+        if place != len(data) or generator.random() < 0.3:
+            return spoil_bytes(data, generator, other=other)
+        which = generator.randrange(len(lines))
+        long = int.from_bytes(lines[which][:8], "big")
+        try:
+            head = json.loads(lines[which][8 : 8 + long])
+            spoilt = spoil_tree(head, generator)
+            if isinstance(spoilt, dict) and isinstance(head, dict) and "value" in head:
+                spoilt["value"] = self._value(head["value"], generator)
+            text = dump(spoilt)
+        except (ValueError, RecursionError):
+            return spoil_bytes(data, generator, other=other)
+        told = len(text) if generator.random() < 0.9 else generator.choice((0, 1, 2**40, 2**63))
+        lines[which] = told.to_bytes(8, "big") + text + lines[which][8 + long :]
+        return b"".join(len(line).to_bytes(8, "big") + hashlib.sha256(line).digest() + line for line in lines)
+
+    @staticmethod
+    def _value(value: Any, generator: random.Random) -> Any:
+        """Return an answer with what is said of its arrays spoilt; another number is the owner's own doing."""
+        if isinstance(value, list):
+            return [JournalReader._value(item, generator) for item in value]
+        spoilt = (
+            spoil_tree(value, generator) if isinstance(value, dict) and generator.random() < 0.3 else value
+        )
+        return spoilt if isinstance(spoilt, type(value)) else value
+
+    def read(self, folder: Path) -> None:
+        self._asked(folder)
+
+    def command(self, folder: Path) -> list[str]:
+        return []
+
+
 READERS: dict[str, type[Reader]] = {
     kind.name: kind
     for kind in (
@@ -631,5 +944,10 @@ READERS: dict[str, type[Reader]] = {
         ModelReader,
         LedgerReader,
         BundleReader,
+        LinkedBundleReader,
+        AgreementReader,
+        HoldOutReader,
+        PriorReader,
+        JournalReader,
     )
 }

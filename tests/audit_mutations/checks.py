@@ -11,12 +11,14 @@ import pandas as pd
 import pytest
 
 from understudy.audit import PRIMITIVES, Effort, Pair, audit_primitive, audit_release, audit_release_law, hunt
+from understudy.audit.hostile import search_criteria
 from understudy.audit.methods import _subject
 from understudy.audit.releases import PATIENT
 from understudy.curator import Curator
-from understudy.data import LocalTable
+from understudy.data import LocalTable, read_table
 from understudy.data.entries import read_entries
 from understudy.data.events import EventsTable, WithoutEvents
+from understudy.data.linked import LinkedTables, read_linked
 from understudy.discovery import discover, plan_discovery
 from understudy.errors import DataError
 from understudy.mechanisms import Synthesizer
@@ -58,12 +60,29 @@ def primitive_audited(name: str, pair: str = "one record or none", *, runs: int 
     return check
 
 
-def release_audited(text: str, *, runs: int = 260) -> Check:
-    """Attack whole releases of a table with one row."""
+ENTITIES = """
+name: audit entities
+source: {table: made up}
+schema:
+  tables:
+    - {name: people, key: who, columns: [{name: sex, kind: boolean}]}
+    - {name: visits, belongs_to: people, max_events: 12, columns: [{name: died, kind: boolean}]}
+unit: {relation: add-remove, id_column: who, max_rows: 2}
+synthesizers: [{method: independent}]
+acceptance: {form: pass-only, criteria: [{name: rows, kind: rare-records, min_count: 1, threshold: 1}]}
+selection: {rule: single}
+public: {row_count: {epsilon: 0.5}}
+budget: {total: {epsilon: 2}, model: {epsilon: 1.5}}
+seed: 1
+"""
+
+
+def release_audited(text: str, *, runs: int = 260, rows: int = 1) -> Check:
+    """Attack whole releases of a table with so many rows that count."""
 
     def check(alpha: float) -> str:
         effort = Effort(40, 24, runs, 60.0, 60.0)
-        audits = audit_release(Spec.parse(text), effort=effort, rows=(1,))
+        audits = audit_release(Spec.parse(text), effort=effort, rows=(rows,))
         return next((audit.attacker for audit in audits if audit.violates(alpha=alpha)), "")
 
     return check
@@ -111,9 +130,10 @@ def entities_hold(alpha: float) -> str:
                 schema, {"a": np.array([0, *[value] * number])}, persons={"who": np.array([1, *[0] * number])}
             )
             try:
-                seals.append(Curator(EventsTable(table), unit=unit, ledger=book).counts(("a",)))
+                curator = Curator(EventsTable(table), unit=unit, ledger=book)
             except DataError as error:
                 return str(error)
+            seals.append(curator.counts(curator.schema.names))
         moved = float(np.abs(seals[0]._exact - seals[1]._exact).sum())
         if moved > seals[0].l1:
             return f"{unit.relation}: a marginal moves by {moved:g}, the seal says {seals[0].l1:g}"
@@ -171,6 +191,32 @@ def idle_entities_hold(alpha: float) -> str:
         change = np.asarray(seals[0]._exact - seals[1]._exact, float)
         if np.abs(change).sum() > seals[0].l1 or np.sqrt((change**2).sum()) > seals[0].l2 * (1 + 1e-12):
             return f"{unit.relation}: a marginal moves by {np.abs(change).sum():g}, the seal says {seals[0].l1:g}"
+    return ""
+
+
+def left_out_entities_hold(alpha: float) -> str:
+    """No exact number is public that changes when an entity is replaced by events of nobody, which are left out."""
+    schema = Schema.parse(
+        "{name: t, tables: [{name: people, key: who, columns: [{name: f, kind: boolean}]}, "
+        "{name: visits, belongs_to: people, orphans: drop, columns: [{name: a, kind: boolean}]}]}"
+    )
+    unit, known = Unit.replace_person("who", max_rows=1), []
+    visits = pd.DataFrame({"who": [1, 2], "a": [True, True]})
+    for people in ([1, 2], [1]):
+        tables = {"people": pd.DataFrame({"who": people, "f": True}), "visits": visits}
+        book = Ledger.in_memory(budget=PureDP(1.0), unit=unit, table="check")
+        table = read_linked(read_table, LinkedTables(tables=tables), schema)
+        known.append(Curator(table, unit=unit, ledger=book).rows.number)
+    return "" if known[0] == known[1] else "the exact number of entities with records is public"
+
+
+def criteria_hold(alpha: float) -> str:
+    """No unit moves a criterion further than is charged, among hostile parameters and neighbours. It has no false alarm."""
+    for kind in ("event-rates", "transition-shares", "conditional-means"):
+        found = search_criteria(kind, specifications=12, neighbours=8, seed=1)
+        for form, worst in found.items():
+            if worst.share > 1:
+                return f"{kind}, {form}: moves {worst.share:g} times as far as is charged"
     return ""
 
 

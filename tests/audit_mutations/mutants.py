@@ -14,11 +14,14 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from checks import (
+    ENTITIES,
     Check,
     audited,
+    criteria_hold,
     discovery_paid,
     entities_hold,
     idle_entities_hold,
+    left_out_entities_hold,
     noise_is_fresh,
     numbers_are_whole,
     people_hold,
@@ -35,6 +38,7 @@ from understudy.audit.releases import LOOP
 from understudy.curator import Curator, numbers
 from understudy.data import LocalTable
 from understudy.data.events import EventsTable, WithoutEvents
+from understudy.data.table import Words
 from understudy.engine import DenseTable
 from understudy.errors import DataError
 from understudy.marginals import Measurement
@@ -45,6 +49,7 @@ from understudy.mechanisms.deep.look import Panel
 from understudy.mechanisms.marginal.laplace import LaplaceTable
 from understudy.privacy import Laplace, Ledger, PureDP, SeededRandomness, SystemRandomness, Unit
 from understudy.privacy.noise import noise as noise_module
+from understudy.release import Criterion
 from understudy.release.result import Configuration
 from understudy.release.run.run import Release
 from understudy.release.run.transform import Transformed
@@ -215,10 +220,13 @@ def cut_too_late(patch: Patch) -> None:
 
 
 def _more_records(patch: Patch, more: Callable[[int], int]) -> None:
+    """Break the records that a curator counts; candidates of a release, whose words are given, stay as they are."""
     right = EventsTable.truncated
-    patch.setattr(
-        EventsTable, "truncated", lambda self, column, most, words: right(self, column, more(most), words)
-    )
+
+    def wrong(self: EventsTable, column: str, most: int, words: Words) -> LocalTable:
+        return right(self, column, more(most) if callable(words) else most, words)
+
+    patch.setattr(EventsTable, "truncated", wrong)
 
 
 def one_record_more(patch: Patch) -> None:
@@ -250,7 +258,35 @@ def idle_entities_twice(patch: Patch) -> None:
     patch.setattr(EventsTable, "__init__", wrong)
 
 
+def event_of_another(patch: Patch) -> None:
+    """The event before an entity's first one is the last of another entity."""
+    right = EventsTable._records
+
+    def wrong(
+        self: EventsTable,
+        rows: np.ndarray,
+        starts: np.ndarray,
+        sizes: np.ndarray,
+        place: np.ndarray,
+        *rest: np.ndarray,
+    ) -> LocalTable:
+        return right(self, rows, starts, sizes, place + (np.arange(len(rows)) > 0), *rest)
+
+    patch.setattr(EventsTable, "_records", wrong)
+
+
 # ---------------------------------------------------------------------- releases
+
+
+def half_slack(patch: Patch) -> None:
+    """An entity is taken to move a criterion by one record, whatever the unit allows."""
+    patch.setattr(Criterion, "slack_sensitivity", lambda self, unit: 1.0)
+
+
+def fixed_number(patch: Patch) -> None:
+    """Replaced entities are taken to give as many records as before, although events of nobody are left out."""
+    right = EventsTable._records
+    patch.setattr(EventsTable, "_records", lambda self, *parts: right(self, *parts)._marked(filtered=False))
 
 
 def free_selection(patch: Patch) -> None:
@@ -356,18 +392,7 @@ class FailureRevealed(_Broken):
         return right
 
 
-def _crowded_person() -> Pair:
-    """A person with ten rows under a unit that keeps two."""
-    pair = _pair(NARROW[0], "add-remove", 0, max_rows=2)
-    rows = np.array([0, 0, 0, *[1] * 10])
-    ids = np.array([1, 2, 3, *[0] * 10])
-    table = LocalTable(pair.first.schema, {"a": rows}, persons={"person": ids})
-    return Pair("a person with ten rows", pair.unit, table, pair.second)
-
-
-CROWDED = _crowded_person()
-
-
+CROWDED = _pair(NARROW[0], "add-remove", 0, max_rows=2)
 ENTITY = entity_pair("add-remove", max_rows=2)
 
 
@@ -564,7 +589,11 @@ MUTANTS = (
     Mutant(
         "one event record more of each person",
         one_record_more,
-        {"entity check": entities_hold, "check of entities without events": idle_entities_hold},
+        {
+            "audit of a method": audited(_laplace(), ENTITY, runs=1_200),
+            "entity check": entities_hold,
+            "check of entities without events": idle_entities_hold,
+        },
     ),
     Mutant(
         "entities without events counted twice",
@@ -574,7 +603,26 @@ MUTANTS = (
     Mutant(
         "event records of a person not limited",
         unlimited_entities,
+        {
+            "audit of a method": audited(_laplace(), ENTITY),
+            "audit of a release": release_audited(ENTITIES, rows=2, runs=90),
+            "entity check": entities_hold,
+        },
+    ),
+    Mutant(
+        "the event before taken from another person",
+        event_of_another,
         {"audit of a method": audited(_laplace(), ENTITY), "entity check": entities_hold},
+    ),
+    Mutant(
+        "a person taken to move a criterion by one record",
+        half_slack,
+        {"search of hostile criteria": criteria_hold},
+    ),
+    Mutant(
+        "entities without records taken for a fixed number",
+        fixed_number,
+        {"check of entities left out": left_out_entities_hold},
     ),
 )
 """Every broken mechanism, with the checks that must catch it."""

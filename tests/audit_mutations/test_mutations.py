@@ -12,11 +12,14 @@ from pathlib import Path
 import pytest
 from checks import (
     ALPHA,
+    ENTITIES,
     REPORTED,
     audited,
+    criteria_hold,
     discovery_paid,
     entities_hold,
     idle_entities_hold,
+    left_out_entities_hold,
     noise_is_fresh,
     numbers_are_whole,
     people_hold,
@@ -58,6 +61,8 @@ RIGHT = {
     "entities": entities_hold,
     "people": people_hold,
     "entities without events": idle_entities_hold,
+    "entities left out": left_out_entities_hold,
+    "criteria": criteria_hold,
     "fresh noise": noise_is_fresh,
     "payments": unpaid(LaplaceTable),
     "whole numbers": numbers_are_whole,
@@ -69,6 +74,7 @@ RIGHT = {
         "groups of a column with levels", "one row at the edge", runs=3_000
     ),
     "whole releases": release_audited(LOOP, runs=120),
+    "releases of entities": release_audited(ENTITIES, runs=60, rows=2),
     "law of a loop of attempts": release_law_holds,
 }
 

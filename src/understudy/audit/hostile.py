@@ -37,6 +37,7 @@ from understudy.release import (
     SlackTest,
     TailMarginalError,
 )
+from understudy.release.criteria.levels import ChosenMarginals, EventRates
 from understudy.release.regressions.fits import Feature, LinearFit, Regression
 from understudy.schema import Domain
 
@@ -170,6 +171,40 @@ def _conditional(kind: type[Criterion]) -> Callable[[np.random.Generator], _Case
     return build
 
 
+def _rates(generator: np.random.Generator) -> _Case:
+    """Rates of events, weighed by numbers of events of any size, with groups that are empty or left out."""
+    numbers, codes = int(generator.integers(1, 5)), int(generator.integers(1, 4))
+    weights = [
+        0.0,
+        *(float(generator.choice([1e-300, 1e-9, 1.0, 7.5, 40.0, 99_999.5, 9e8])) for _ in range(numbers)),
+    ]
+    values = [(0.0, 1.0), (1.0, 1.0), (0.0, 1.0, math.nan), (math.nan, 1.0)][generator.integers(4)]
+    grouping = [
+        (Grouping.everyone(),),
+        (Grouping.each("g", codes), Grouping.everyone()),
+        (Grouping("g", (0, *(-1 for _ in range(codes - 1)))),),
+    ][generator.integers(3)]
+    criterion = EventRates(
+        name="c",
+        threshold=float(generator.choice([1e-300, 1e-9, 0.01, 0.2, 0.99, 1.0])),
+        column="x",
+        values=values,
+        number="n",
+        weights=tuple(weights),
+        groups=grouping,
+    )
+    return _Case(criterion, Domain(("x", "n", "g"), (len(values), len(weights), codes)), _rows(generator))
+
+
+def _chosen(generator: np.random.Generator) -> _Case:
+    """Some marginals of the records of events, one of them perhaps named twice."""
+    cliques = [(("b", "a"),), (("a",), ("b", "c")), (("c", "a", "b"), ("a", "b", "c"))][generator.integers(3)]
+    domain = Domain(("a", "b", "c"), (int(generator.integers(2, 4)), int(generator.integers(1, 3)), 2))
+    return _Case(
+        ChosenMarginals(name="c", threshold=_share(generator), cliques=cliques), domain, _rows(generator)
+    )
+
+
 def _score(generator: np.random.Generator) -> _Case:
     size = int(generator.integers(2, 6))
     scores = hostile_levels(generator, size)
@@ -245,6 +280,8 @@ KINDS: dict[str, Callable[[np.random.Generator], _Case]] = {
     "relative-marginal-error": _relative,
     "conditional-means": _conditional(ConditionalMeans),
     "conditional-medians": _conditional(ConditionalMedians),
+    "event-rates": _rates,
+    "transition-shares": _chosen,
     "average-score": _score,
     "faithfulness": _faithful,
     "regression-coefficients": _line,

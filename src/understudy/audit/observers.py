@@ -10,7 +10,7 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 
-from understudy.data import LocalTable
+from understudy.data import LocalTable, Table
 from understudy.data.events import EventsTable
 from understudy.marginals import Measurement, Statistic
 from understudy.mechanisms import Model
@@ -35,11 +35,15 @@ WIDE = (
 
 _CROWD = 20
 _OTHERS = 3
+CROWDED = 5
+"""A person that is attacked has so many times the rows that count, or nobody would notice that all of them do."""
 
 
 @dataclass(frozen=True, eq=False)
 class Pair:
     """Two neighbouring tables under a unit; made up, so nothing private.
+
+    Where the unit is a person, the rows of each are alike, so that it does not matter which of them count.
 
     Examples
     --------
@@ -57,10 +61,18 @@ class Pair:
     )
 
     def counts(self, clique: tuple[str, ...]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Return the exact marginals of both tables."""
+        """Return the exact marginals of what counts of both tables: of persons and entities, as many rows or event records as the unit allows."""
         if clique not in self._seen:
-            self._seen[clique] = (self.first.count(clique), self.second.count(clique))
+            first, second = (counted(table, self.unit).count(clique) for table in (self.first, self.second))
+            self._seen[clique] = (first, second)
         return self._seen[clique]
+
+
+def counted(table: Table, unit: Unit) -> Table:
+    """Return what a curator counts of a made-up table whose units have rows that are alike."""
+    if unit.id_column is None:
+        return table
+    return table.truncated(unit.id_column, unit.max_rows, lambda rows: np.arange(rows, dtype=np.uint64))
 
 
 def pairs_for(text: str, relation: str, *, max_rows: int = 1) -> Iterator[Pair]:
@@ -73,7 +85,7 @@ def pairs_for(text: str, relation: str, *, max_rows: int = 1) -> Iterator[Pair]:
     relation
         ``"add-remove"`` or ``"replace-one"``.
     max_rows
-        Above one: the unit is a person with that many rows.
+        Above one: the unit is a person of whom that many rows count, and who has five times as many.
     """
     schema = Schema.parse(text)
     sizes = schema.domain.sizes
@@ -102,42 +114,22 @@ def pairs_for(text: str, relation: str, *, max_rows: int = 1) -> Iterator[Pair]:
 def _people(schema: Schema, relation: str, low: list[int], high: list[int], max_rows: int) -> Pair:
     others = [low] * _OTHERS
     ids = [1 + index for index in range(len(others))]
-    mine, me = [high] * max_rows, [0] * max_rows
+    rows = CROWDED * max_rows
+    mine, me = [high] * rows, [0] * rows
     if relation == "add-remove":
         unit = Unit.add_remove_person("person", max_rows=max_rows)
         second = _table(schema, others, ids)
     else:
         unit = Unit.replace_person("person", max_rows=max_rows)
-        second = _table(schema, others + [low] * max_rows, ids + me)
-    return Pair(f"a person with {max_rows} rows", unit, _table(schema, others + mine, ids + me), second)
-
-
-class EntityPair(Pair):
-    """Two tables of events; what the attackers know of them are their event records, as the unit allows them.
-
-    Events of an entity are alike, so that it does not matter which of them the records are.
-    """
-
-    def counts(self, clique: tuple[str, ...]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Return the exact marginals of the event records of both tables."""
-        if clique not in self._seen:
-            first, second = (
-                table.truncated(
-                    str(self.unit.id_column),
-                    self.unit.max_rows,
-                    lambda rows: np.arange(rows, dtype=np.uint64),
-                ).count(clique)
-                for table in (self.first, self.second)
-            )
-            self._seen[clique] = (first, second)
-        return self._seen[clique]
+        second = _table(schema, others + [low] * rows, ids + me)
+    return Pair(f"a person with {rows} rows", unit, _table(schema, others + mine, ids + me), second)
 
 
 _EVENTS = 10
 """Of the entity that is attacked."""
 
 
-def entity_pair(relation: str, *, max_rows: int) -> EntityPair:
+def entity_pair(relation: str, *, max_rows: int) -> Pair:
     """Return tables of events that differ in a whole entity: ten events, beside three others with one each, and none, or one event in their place.
 
     Examples
@@ -146,7 +138,7 @@ def entity_pair(relation: str, *, max_rows: int) -> EntityPair:
     >>> pair.name, [int(counts.sum()) for counts in pair.counts(())]
     ('an entity with 10 events', [8, 6])
     """
-    entity = Entity("person", max_events=_EVENTS, link=())
+    entity = Entity("person", max_events=_EVENTS)
     schema = replace(Schema.parse(NARROW[0]), entity=entity)
     unit = Unit(relation, max_rows, "person")  # type: ignore[arg-type]
     others, ids = [[0]] * _OTHERS, [1 + index for index in range(_OTHERS)]
@@ -155,7 +147,7 @@ def entity_pair(relation: str, *, max_rows: int) -> EntityPair:
         EventsTable(_table(schema, others + rows, ids + [0] * len(rows)))
         for rows in ([[1]] * _EVENTS, instead)
     )
-    return EntityPair(f"an entity with {_EVENTS} events", unit, first, second)
+    return Pair(f"an entity with {_EVENTS} events", unit, first, second)
 
 
 def _table(schema: Schema, rows: list[list[int]], persons: list[int] | None = None) -> LocalTable:

@@ -26,7 +26,7 @@ import pandas as pd
 
 from understudy.audit.exact import exact_epsilon
 from understudy.audit.hunt import Audit, Effort, Subject, hunt
-from understudy.audit.observers import EntityPair, Observation, Pair, failure, log_ratio, lowest_bit
+from understudy.audit.observers import CROWDED, Observation, Pair, counted, failure, log_ratio, lowest_bit
 from understudy.audit.trials import Tally, claim_of
 from understudy.curator import Curator
 from understudy.data import LocalTable, Table, read_table
@@ -252,17 +252,12 @@ class Neighbours:
             assert isinstance(one, LocalTable)
             assert isinstance(two, LocalTable)
             types = (self._types(one), self._types(two))
-            made = EntityPair if spec.two_levels else Pair
-            self._seen[key] = (made("made up", spec.unit, one, two), types)
+            self._seen[key] = (Pair("made up", spec.unit, one, two), types)
         return self._seen[key]
 
     def _types(self, table: Table) -> RecordTypes:
-        """Return what criteria compare: the rows, or the event records of entities."""
-        unit = self._spec.unit
-        if self._spec.two_levels and unit.id_column is not None:
-            words = np.arange(table.exact_row_count(), dtype=np.uint64)
-            table = table.truncated(unit.id_column, unit.max_rows, words)
-        return RecordTypes.from_table(table)
+        """Return what criteria compare: the rows that count, or the event records of entities."""
+        return RecordTypes.from_table(counted(table, self._spec.unit))
 
     def _candidate(self, outcome: ReleaseResult) -> RecordTypes:
         """Return what was published as criteria see it; of an entity with more events than count, perhaps others of them than those that were judged."""
@@ -400,7 +395,7 @@ def _describe_pair(spec: Spec, rows: int) -> str:
 def neighbour_frames(spec: Spec, *, rows: int, generator: np.random.Generator) -> tuple[Made, Made]:
     """Return two raw tables that differ in one unit: a crowd of equal records, and one unlike it in every column it can be.
 
-    Of linked tables the unit is an entity with all its rows in both tables.
+    ``rows`` is how many rows count. Where the unit is a person or an entity, it has five times as many rows as count of it; of linked tables it is an entity with all its rows in both tables.
 
     Examples
     --------
@@ -425,12 +420,13 @@ def neighbour_frames(spec: Spec, *, rows: int, generator: np.random.Generator) -
     differing = (frame != frame.iloc[0]).sum(axis=1).to_numpy()
     usual, odd = frame.iloc[[0]], frame.iloc[[int(np.argmax(differing))]]
     most, unit = spec.unit.max_rows, spec.unit
+    own = most if unit.id_column is None else CROWDED * most
     crowd = [usual] * (rows - most)
-    first = pd.concat([*crowd, *([odd] * most)], ignore_index=True)
-    same = [*crowd, *([usual] * most)] if unit.relation == "replace-one" else crowd
-    second = pd.concat(same, ignore_index=True)
+    first = pd.concat([*crowd, *([odd] * own)], ignore_index=True)
+    same = [*crowd, *([usual] * own)] if unit.relation == "replace-one" else crowd
+    second = pd.concat(same, ignore_index=True) if same else first.iloc[:0].copy()
     if unit.id_column is not None:
-        ids = [*range(1, rows - most + 1), *([0] * most)]
+        ids = [*range(1, rows - most + 1), *([0] * own)]
         first[unit.id_column] = ids
         second[unit.id_column] = ids[: len(second)]
     return _linked(spec, first), _linked(spec, second)

@@ -273,7 +273,7 @@ class Journal:
         if not line.head["whole"]:  # a conversation that was interrupted: what it cost is lost
             self._cut(self._next)
             return None
-        answer = Answer(_decoded(line.head["value"], self.path, line.arrays), line.head["failed"])
+        answer = Answer(_decoded(line.head["value"], self.path, line), line.head["failed"])
         self._next += 1
         return answer
 
@@ -408,7 +408,9 @@ def _whole_lines(path: Path) -> Iterator[_Line]:
                     break
                 stream.seek(place + _BEFORE)
                 text = int.from_bytes(stream.read(8), "big")
-                head = json.loads(stream.read(text))
+                head = _head(stream.read(text) if text <= length - 8 else b"", first=not place)
+                if head is None:
+                    raise LedgerCorrupted(f"The journal {str(path)!r} holds something else. {_FORGET}")
                 yield _Line(head, place + _BEFORE + 8 + text, end)
                 place = end
     except FileNotFoundError:  # the process whose work it was has finished, and forgot it
@@ -417,6 +419,29 @@ def _whole_lines(path: Path) -> Iterator[_Line]:
         raise LedgerError(f"The journal {str(path)!r} cannot be read: {error.strerror or error}.") from None
     if not place:
         raise LedgerError(f"The file {str(path)!r} is not a journal. {_FORGET}")
+
+
+_HEAD = {"question": dict, "accounting": str, "entry": int, "entry_hash": str, "failed": bool, "whole": bool}
+_QUESTION = {"scope": str, "purpose": str, "event": dict}
+
+
+def _head(text: bytes, *, first: bool) -> dict[str, Any] | None:
+    """Return the text of a line as plain values, or None if it is no line of a journal, although its hash is right."""
+    try:
+        head = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(head, dict):
+        return None
+    if first:
+        return head if isinstance(head.get("work", {}), dict) else None
+    if not _holds(head, _HEAD) or not _holds(head["question"], _QUESTION) or "value" not in head:
+        return None
+    return head
+
+
+def _holds(plain: Mapping[str, Any], kinds: Mapping[str, type]) -> bool:
+    return all(type(plain.get(key)) is kind for key, kind in kinds.items())
 
 
 def _whole_at(stream: BinaryIO, place: int, size: int) -> bool:
@@ -440,6 +465,27 @@ def _digest(stream: BinaryIO, length: int) -> bytes:
     return found.digest()
 
 
+_ARRAYS = frozenset(
+    np.dtype(kind).newbyteorder(order).str
+    for kind in (
+        "bool",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "uint8",
+        "uint16",
+        "uint32",
+        "uint64",
+        "float16",
+        "float32",
+        "float64",
+    )
+    for order in "<>"
+)
+"""Kinds of arrays that an answer may hold."""
+
+
 def _encoded(value: Any, arrays: list[np.ndarray[Any, Any]]) -> Any:
     """Turn an answer into plain values; arrays are put aside, and named by where they begin."""
     if value is None or isinstance(value, bool | int | float | str):
@@ -447,7 +493,7 @@ def _encoded(value: Any, arrays: list[np.ndarray[Any, Any]]) -> Any:
     if isinstance(value, np.generic):
         return _encoded(value.item(), arrays)
     if isinstance(value, np.ndarray):
-        if value.dtype.kind not in "biuf":
+        if value.dtype.str not in _ARRAYS:
             raise TypeError(f"An answer holds an array of {value.dtype}, which a journal cannot keep.")
         start = sum(array.nbytes for array in arrays)
         arrays.append(np.ascontiguousarray(value))
@@ -457,16 +503,23 @@ def _encoded(value: Any, arrays: list[np.ndarray[Any, Any]]) -> Any:
     raise TypeError(f"An answer holds a {type(value).__name__}, which a journal cannot keep.")
 
 
-def _decoded(value: Any, path: Path, arrays: int) -> Any:
-    """Turn plain values into an answer, with the arrays that begin at a place of the file."""
+def _decoded(value: Any, path: Path, line: _Line) -> Any:
+    """Turn plain values into an answer, with the arrays of its line."""
     if isinstance(value, list):
-        return [_decoded(item, path, arrays) for item in value]
+        return [_decoded(item, path, line) for item in value]
     if not isinstance(value, dict):
         return value
-    kind, shape = np.dtype(value["array"]), tuple(value["shape"])
-    many = math.prod(shape)
+    kind, shape, start = value.get("array"), value.get("shape"), value.get("start")
+    sizes = [*shape, start] if isinstance(shape, list) else [-1]
+    many = math.prod(shape) if all(type(size) is int and size >= 0 for size in sizes) else -1
+    if (
+        not isinstance(kind, str)
+        or kind not in _ARRAYS
+        or not 0 <= many * int(kind[2:]) <= line.end - line.arrays - sizes[-1]
+    ):
+        raise LedgerCorrupted(f"The journal {str(path)!r} names an array that it does not hold. {_FORGET}")
     try:
-        found = np.fromfile(path, dtype=kind, count=many, offset=arrays + value["start"])
+        found = np.fromfile(path, dtype=np.dtype(kind), count=many, offset=line.arrays + sizes[-1])
     except OSError as error:
         raise LedgerError(f"The journal {str(path)!r} cannot be read: {error.strerror or error}.") from None
     if len(found) != many:

@@ -12,6 +12,7 @@ import sys
 import zlib
 from collections.abc import Iterable, Sequence
 from os import PathLike, fspath
+from os.path import exists, isdir
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
@@ -58,8 +59,9 @@ def parts_of(source: Any) -> dict[str, Any]:
 def file_stamps(sources: Iterable[Any]) -> list[tuple[str, int, int, int]]:
     """Return what changes when the files among some sources are written; nothing for frames."""
     paths = [Path(fspath(item)) for item in sources if isinstance(item, str | PathLike)]
-    files = [file for path in paths for file in (sorted(path.rglob("*")) if path.is_dir() else [path])]
-    facts = [(str(file), file.stat()) for file in files if file.exists()]
+    # a name that no file can have is refused when it is read
+    files = [file for path in paths for file in (sorted(path.rglob("*")) if isdir(path) else [path])]
+    facts = [(str(file), file.stat()) for file in files if exists(file)]
     return [(name, found.st_ino, found.st_size, found.st_mtime_ns) for name, found in facts]
 
 

@@ -202,7 +202,7 @@ def read_linked(
             raise _changed()
         where = _places(own, keys, entity.tables, entity.id)
         known = where >= 0
-        left_out = entity.orphans == "drop"
+        left_out = entity.leaves_out
         if not left_out and not known.all():
             raise DataError(
                 f"The table {entity.tables[1]!r} has rows whose {named!r} is no {entity.id!r} of {entity.tables[0]!r}. Add these entities, remove these rows, or say "

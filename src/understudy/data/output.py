@@ -193,6 +193,7 @@ def write_tables(
                 write_frame(frame, temporary / files[name], schema=schema, synthetic=True)
             if describe is not None:
                 write_text(temporary / "datapackage.json", describe(files))
+            sync(temporary)
             written = tuple(target / name for name in files.values())
         temporary.replace(target)
     except OSError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 import datetime as dt
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -258,7 +258,8 @@ def reading_facts(
     """Return what decides which codes each record gets, by part.
 
     Order and prose do not count, nor do the rules that synthetic records obey: no record is held against those. Columns that were measured
-    under the budget are not the owner's to declare: they are released data, and none of these facts.
+    under the budget are not the owner's to declare: they are released data, and none of these facts. Of linked tables it counts how they are joined, since that is
+    asked of the records before anything is charged: whether every event has its entity, whether keys repeat or are missing.
 
     Parameters
     ----------
@@ -275,7 +276,8 @@ def reading_facts(
     True
     """
     ready = prepare or Preparation()
-    return {
+    linked = {} if schema.entity is None or schema.entity.tables is None else {LINKED: [link_facts(schema)]}
+    return linked | {
         "columns": sorted(
             (_column(column) for column in schema.columns if column.measured_facts != column.facts),
             key=lambda item: str(item["name"]),
@@ -289,6 +291,25 @@ def reading_facts(
         ),
         "cleaning rules": sorted(map(rule_meaning, ready.rules)),
         "reading": [separator, _codec(encoding), *([] if names is None else [list(names)])],
+    }
+
+
+LINKED = "linked tables"
+"""The part of the facts that says how linked tables are joined."""
+
+
+def link_facts(schema: Schema, *, computed: Collection[str] = ()) -> dict[str, Any]:
+    """Return how a table of entities and a table of events are joined; ``computed`` are columns that no table holds."""
+    entity = schema.entity
+    assert entity is not None
+    assert entity.tables is not None
+    return {
+        "tables": list(entity.tables),
+        "key": entity.id,
+        "reference": entity.reference or entity.id,
+        "orphans": entity.orphans,
+        "own table": entity.min_events == 0,
+        "fixed": sorted(set(entity.fixed) - set(computed)),
     }
 
 

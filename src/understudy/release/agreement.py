@@ -158,6 +158,8 @@ class Agreement:
             raise SignatureError(_NO_AGREEMENT)
         said, salt = None, None
         if isinstance(plain, Mapping) and "comments" in plain:
+            if not isinstance(plain["comments"], list):
+                raise SignatureError(_NO_AGREEMENT)
             said, salt = tuple(map(_comment, plain["comments"])), str(plain.get("salt"))
             if _digest(salt, said) != about["sha256"] or len(said) != about["number"]:
                 raise SignatureError(

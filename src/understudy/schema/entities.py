@@ -259,6 +259,11 @@ class Entity:
         )
 
     @property
+    def leaves_out(self) -> bool:
+        """Whether a key may have rows and give no records: events of nobody are dropped. Neighbours under replace-one then need not have equally many records."""
+        return self.orphans == "drop"
+
+    @property
     def bins(self) -> tuple[int, ...]:
         """Where the bins of the number of events begin: single numbers first, then ranges that grow; the last number is one past the end.
 

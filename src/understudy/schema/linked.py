@@ -120,7 +120,7 @@ def joined(plain: Mapping[str, Any]) -> LinkedFile:
         raise SchemaError(
             f"{HEADING}:\n  - tables: write a list of tables, each a mapping with a name and columns"
         )
-    wrong += _wrong_names(listed)
+    wrong += [*_wrong_names(listed), *_wrong_lists(plain, "")]
     parents = [item for item in listed if item.get("belongs_to") is None]
     children = [item for item in listed if item.get("belongs_to") is not None]
     if len(parents) != 1:
@@ -247,7 +247,12 @@ def register_of(plain: Mapping[str, Any]) -> Register | None:
 
 def _wrong_register(plain: Mapping[str, Any], listed: list[Any], children: list[Any]) -> list[str]:
     """Return what is wrong with several tables of events together; what is wrong with each is said by `joined`."""
-    wrong = _wrong_names(listed)
+    wrong = [*_wrong_names(listed), *_wrong_lists(plain, "")]
+    wrong += [
+        problem for place, item in enumerate(listed) for problem in _wrong_lists(item, f"tables[{place}].")
+    ]
+    if wrong:
+        return wrong
     parents = [item for item in listed if item.get("belongs_to") is None]
     if len(parents) != 1:
         wrong.append("tables: exactly one is the table of entities, to which the others belong (belongs_to)")
@@ -275,6 +280,26 @@ def _wrong_register(plain: Mapping[str, Any], listed: list[Any], children: list[
                 f"columns: {both!r} is a column of {one.get('name')!r} and of {other.get('name')!r}; the columns of linked tables have different names. Rename one of them in its source"
                 for both in sorted(_column_names(one) & _column_names(other))
             ]
+    return wrong
+
+
+def _wrong_lists(item: Mapping[str, Any], place: str) -> list[str]:
+    """Return which parts of a description have not the form that they are put together by: lists, mappings, columns with names."""
+    wrong = [
+        f"{place}{key}: must be a list"
+        for key in _LISTS
+        if item.get(key) is not None and not isinstance(item[key], list)
+    ]
+    wrong += [
+        f"{place}{key}: must be a mapping"
+        for key in _MAPPINGS
+        if item.get(key) is not None and not isinstance(item[key], Mapping)
+    ]
+    columns = item.get("columns")
+    if isinstance(columns, list) and not all(
+        isinstance(column, Mapping) and isinstance(column.get("name"), str) for column in columns
+    ):
+        wrong.append(f"{place}columns: each must be a mapping with a name and a kind")
     return wrong
 
 
@@ -312,18 +337,11 @@ def _wrong_parts(parent: Mapping[str, Any], child: Mapping[str, Any], listed: li
             for key in item
             if key not in known
         ]
+        wrong += _wrong_lists(item, f"{place}.")
         wrong += [
             f"{place}.{key}: must be a list"
-            for key in (*_LISTS, *(("link", "fixed") if item is child else ()))
+            for key in (("link", "fixed") if item is child else ())
             if item.get(key) is not None and not isinstance(item[key], list)
-        ]
-        columns = item.get("columns")
-        if isinstance(columns, list) and not all(isinstance(column, Mapping) for column in columns):
-            wrong.append(f"{place}.columns: each must be a mapping with a name and a kind")
-        wrong += [
-            f"{place}.{key}: must be a mapping"
-            for key in _MAPPINGS
-            if item.get(key) is not None and not isinstance(item[key], Mapping)
         ]
         wrong += [
             f"{place}.{key}: must be text"

@@ -26,12 +26,14 @@ from understudy.data.output import (
     table_ending,
     write_tables,
 )
+from understudy.data.prepare import LINKED, link_facts
 from understudy.errors import UsageError
 from understudy.ledgers import find_ledger
 from understudy.mechanisms import Progress, no_progress
 from understudy.mechanisms.events import event_mechanism, register_tables
 from understudy.mechanisms.multiple import share_of
 from understudy.privacy import Budget, Ledger, Unit
+from understudy.privacy.facts import check_facts
 from understudy.schema import Schema
 from understudy.schema.entities import Entity, event_schema, level_problems, with_entity
 from understudy.schema.linked import Register, package_of, read_linked_file, read_register
@@ -213,6 +215,11 @@ def synthesize_register(
     if out is not None:
         check_tables_output(out)
     owner = table_facts(whole, unit=unit, separator=separator, encoding=encoding)
+    joins = [
+        link_facts(schema, computed=tuple(beside.values()))
+        for schema, beside in zip(schemas, register.numbers, strict=True)
+    ]
+    owner = replace(owner, parts={LINKED: sorted(joins, key=lambda item: item["tables"]), **owner.parts})
     name = payment.table_name or tables.name
     given, place = payment.ledger, None
     if not isinstance(given, Ledger) and given != "memory":
@@ -231,6 +238,8 @@ def synthesize_register(
             named=payment.table_name is not None,
             advice=ADVICE,
         )
+    elif isinstance(given, Ledger):
+        check_facts(given, owner, payment.consent)
     progress("reading", 0.0)
     read = read_register_tables(
         partial(read_table, separator=separator, encoding=encoding),

@@ -11,10 +11,12 @@ import pytest
 from understudy.audit import Audit, Claim, Effort, Subject, Tally, Test, hunt, judge
 from understudy.audit.hunt import ATTACKERS, Runs, best_attack
 from understudy.audit.observers import NARROW, WIDE, Observation, failure, lowest_bit, pairs_for
+from understudy.audit.releases import LOOP, neighbour_frames
 from understudy.audit.trials import choose_test, claim_of
 from understudy.errors import DataError, WorkloadError
 from understudy.privacy import GDP, ZCDP, ApproxDP, PureDP
 from understudy.privacy.accounting.conversions import zcdp_to_approx
+from understudy.release.spec.spec import Spec
 
 CLAIM = Claim("epsilon", 1.0, 0.0, "")
 
@@ -136,10 +138,23 @@ def test_pairs_are_neighbours(text: str, relation: str, rows: int) -> None:
     pairs = list(pairs_for(text, relation, max_rows=rows))
     assert len(pairs) == (3 if rows == 1 else 1)
     for pair in pairs:
-        one, two = (table.count(pair.first.schema.names) for table in (pair.first, pair.second))
+        one, two = pair.counts(pair.first.schema.names)
         moved = np.abs(one - two).sum()
         assert 0 < moved <= pair.unit.histogram_l1
         assert (one.sum() == two.sum()) == (relation == "replace-one")
+        if rows > 1:
+            assert moved == pair.unit.histogram_l1, "it moves as far as it may"
+            assert pair.first.exact_row_count() > one.sum(), "more rows than count"
+
+
+def test_a_specification_that_adds_a_person_to_an_empty_table_is_audited() -> None:
+    text = LOOP.replace("2.5191", "3").replace(
+        "unit: replace-one", "unit: {relation: add-remove, id_column: who, max_rows: 2}"
+    )
+    spec = Spec.parse(text)
+    first, second = neighbour_frames(spec, rows=2, generator=np.random.default_rng(0))
+    assert (len(first), len(second)) == (10, 0)
+    assert list(second) == list(first)
 
 
 def test_exact_audits_carry_no_confidence() -> None:

@@ -381,3 +381,67 @@ def test_orphans_of_nobody_are_dropped() -> None:
     }
     found = read_linked(read_table, LinkedTables(tables=tables), Schema.from_dict(joined(plain).plain))
     assert found.truncated("who", 2, np.zeros(0, np.uint64)).exact_row_count() == 0
+
+
+GAPS = Schema.parse(
+    TEXT.replace("max_events: 6", "max_events: 6\n    orphans: drop\n    gaps: true").replace(
+        "{name: day, kind: integer, minimum: 0, maximum: 29, bins: 3}",
+        "{name: day, kind: date, minimum: 2020-01-01, maximum: 2020-12-31, resolution: month}",
+    )
+)
+
+
+def _dated(ids: list[int], numbers: list[int], seed: int) -> dict[str, pd.DataFrame]:
+    """Entities, of which those with a negative number of events have events and no row; everything about each follows from its key and the seed."""
+    people, visits = [], []
+    for who, number in zip(ids, numbers, strict=True):
+        rng = np.random.default_rng([seed, who])
+        if number >= 0:
+            people.append({"who": who, "sex": rng.choice(["f", "m"])})
+        days = np.datetime64("2020-01-01") + rng.integers(0, 300, abs(number))
+        visits += [{"person": who, "day": str(day), "ward": rng.choice(["a", "b", "c"])} for day in days]
+    return {
+        "people": pd.DataFrame(people, columns=["who", "sex"]),
+        "visits": pd.DataFrame(visits, columns=["person", "day", "ward"]),
+    }
+
+
+@settings(max_examples=120, deadline=None)
+@given(
+    numbers=st.lists(st.integers(-2, 7), max_size=7),
+    one=st.integers(-3, 9),
+    two=st.one_of(st.none(), st.integers(-3, 9)),
+    most=st.integers(1, 6),
+    share=st.sampled_from([None, 0.3, 0.7]),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_neighbours_with_days_between_events_orphans_and_entities_that_are_set_aside(
+    numbers, one, two, most, share, seed
+):
+    """An entity is added or removed (``two`` is None) or replaced by one with another key; whether it is read is decided by its key alone."""
+    part = None if share is None else HoldOut(share, np.random.default_rng(seed).bytes(32), id_column="who")
+    unit = Unit("add-remove" if two is None else "replace-one", most, "who")
+    others, found = list(range(len(numbers))), []
+    for key, number in ((77, one), (88, two)):
+        own = ([], []) if number is None else ([key], [number])
+        given = _dated([*others, *own[0]], [*numbers, *own[1]], seed)
+        table = read_linked(read_table, LinkedTables(tables=given), GAPS, hold_out=part)
+        who = given["visits"]["person"].to_numpy(int)
+        place = given["visits"].groupby("person").cumcount().to_numpy(int)
+        kept = np.isin(who, given["people"]["who"].to_numpy(int))
+        if part is not None:
+            kept &= part.chosen_persons(who.tolist())
+        words = np.array(
+            [int(np.random.default_rng([w, p]).integers(1 << 62)) for w, p in zip(who, place, strict=True)], np.uint64
+        )[kept]  # fmt: skip
+        assert table.filtered
+        found.append(table.truncated("who", most, words))
+    left, right = (
+        dict(zip(map(tuple, codes.tolist()), counts.tolist(), strict=True))
+        for codes, counts in (table.distinct(table.schema.names) for table in found)
+    )
+    assert "days_since_before" in found[0].schema.names
+    change = np.array([left.get(key, 0) - right.get(key, 0) for key in {*left, *right}], float)
+    assert np.abs(change).sum() <= unit.histogram_l1
+    assert np.sqrt((change**2).sum()) <= unit.histogram_l2 * (1 + 1e-12)
+    assert found[0].exact_row_count() % most == found[1].exact_row_count() % most == 0

@@ -32,9 +32,11 @@ from understudy.release.criteria.base import CriterionContext
 from understudy.release.criteria.groups import Grouping
 from understudy.release.criteria.levels import ChosenMarginals, EventRates
 from understudy.release.criteria.registry import criterion_kind
+from understudy.release.regressions.moments import RegressionMoments
 from understudy.release.rehearsal.rehearsal import rehearse
 from understudy.release.run.planning import plan_release
 from understudy.release.run.run import run_release
+from understudy.release.run.transform import neighbours
 from understudy.release.spec.space import counted_schema
 from understudy.release.spec.spec import Spec
 from understudy.schema import Domain, Schema
@@ -454,3 +456,111 @@ def test_rates_per_event_are_those_of_all_events() -> None:
     per_entity = criterion_kind("event-rates")(**worded, per="entity").build(context)
     assert per_event.value(records(many), records(none)) == pytest.approx(3 / 6)
     assert per_entity.value(records(many), records(none)) == pytest.approx((3 / 4) / 3)
+
+
+# ---------------------------------------------------------------------- entities that give no records
+
+LOSING = """
+tables:
+  - name: people
+    key: who
+    columns:
+      - {name: sex, kind: categorical, values: [f, m]}
+      - {name: age, kind: integer, minimum: 50, maximum: 52}
+      - {name: pay, kind: integer, minimum: 70, maximum: 73}
+  - name: visits
+    belongs_to: people
+    orphans: ORPHANS
+    max_events: 3
+    columns: [{name: ward, kind: categorical, values: [a, b]}]
+"""
+ANY_KIND = (
+    {"kind": "share", "rule": "number_of_events >= 0", "threshold": 0.5},
+    {"kind": "share", "rule": "sex == 'f'", "threshold": 0.5},
+    {"kind": "conditional-means", "column": "age", "threshold": 1.5, "by": ["everyone", "sex"]},
+    {"kind": "conditional-medians", "column": "pay", "threshold": 1.5},
+    {"kind": "prediction-error", "target": "pay", "features": ["age"], "threshold": 1.0},
+    {"kind": "regression-coefficients", "target": "pay", "features": ["age"], "threshold": 1.0},
+    {"kind": "max-marginal-error", "orders": [1, 2], "threshold": 0.5},
+    {"kind": "average-marginal-error", "orders": [1, 2], "threshold": 0.5},
+    {"kind": "relative-marginal-error", "threshold": 2, "clip": 3},
+    {
+        "kind": "faithfulness",
+        "exact": ["sex"],
+        "near": {"age": 1},
+        "ignored": ["pay", "ward", "number_of_events", "place_of_event", "ward_before"],
+        "threshold": 0.5,
+    },
+    {"kind": "mean-events", "threshold": 0.5, "by": ["everyone", "sex"]},
+    {"kind": "event-rates", "column": "ward", "values": ["a"], "threshold": 0.5},
+)
+
+
+def _losing(relation: str, most: int, orphans: str) -> Spec:
+    schema = Schema.parse(LOSING.replace("ORPHANS", orphans))
+    criteria = [{"name": str(place), "epsilon": 0.1, **item} for place, item in enumerate(ANY_KIND)]
+    unit = {"relation": relation, "id_column": "who", "max_rows": most}
+    return Spec.from_dict(plain(schema, unit=unit, acceptance={"form": "published", "criteria": criteria}))
+
+
+def _entity(who: int, rng: np.random.Generator) -> dict[str, pd.DataFrame]:
+    """A row in the table of entities, and up to four events; without a row, events of nobody."""
+    rows = pd.DataFrame(
+        {"who": [who], "sex": [rng.choice(["f", "m"])], "age": [rng.integers(50, 53)], "pay": [rng.integers(70, 74)]}
+    )  # fmt: skip
+    many = int(rng.integers(0, 5))
+    return {
+        "people": rows,
+        "visits": pd.DataFrame({"who": [who] * many, "ward": rng.choice(["a", "b"], many)}),
+    }
+
+
+def _read_all(spec: Spec, entities: list[dict[str, pd.DataFrame]]) -> RecordTypes:
+    tables = {name: pd.concat([item[name] for item in entities]) for name in ("people", "visits")}
+    table = read_linked(read_table, LinkedTables(tables=tables), spec.schema)
+    own = tables["visits"].groupby("who").cumcount().to_numpy()
+    words = (tables["visits"]["who"].to_numpy(int) * 16 + own).astype(np.uint64)
+    kept = tables["visits"]["who"].isin(tables["people"]["who"]).to_numpy()
+    return RecordTypes.from_table(table.truncated("who", spec.unit.max_rows, words[kept]))
+
+
+@pytest.mark.parametrize("orphans", ["refuse", "drop"])
+@pytest.mark.parametrize(("relation", "most"), [("replace-one", 1), ("replace-one", 2), ("add-remove", 1), ("add-remove", 3)])  # fmt: skip
+def test_an_entity_that_gives_no_records_moves_no_published_number_further_than_is_charged(
+    relation: str, most: int, orphans: str
+) -> None:
+    """Where events of nobody are left out an entity may give no records, so that replacing one adds or removes records."""
+    spec = _losing(relation, most, orphans)
+    schema = spec.schema_for(spec.configurations[0])
+    moved = 0.0
+    for seed in range(25):
+        rng = np.random.default_rng([seed, most])
+        others = [_entity(who, rng) for who in range(1, 7)]
+        synthetic = _read_all(spec, [_entity(who, rng) for who in range(1, 9)])
+        one, two = _entity(8, rng), _entity(9, rng)
+        if orphans == "drop":  # the entity that comes has no row, and its events are left out
+            two = {"people": two["people"].iloc[:0], "visits": two["visits"]}
+        real = _read_all(spec, [*others, one])
+        other = _read_all(spec, [*others, two] if relation == "replace-one" else others)
+        for criterion in spec.criteria_for(schema):
+            if not criterion.can_be_released(synthetic):
+                continue
+            if criterion.private_regression is not None:
+                moments = RegressionMoments(criterion.private_regression)
+                claims = np.maximum.reduce([moments.sensitivities(unit) for unit in neighbours(spec)])
+                pairs = zip(moments.exact(real), moments.exact(other), claims.tolist(), strict=True)
+                criterion = criterion.with_baseline(
+                    moments.fit(np.array(moments.exact(real), float), n=real.rows)
+                )
+            else:
+                pairs = zip((), (), (), strict=True)
+            if criterion.mechanism == "laplace":
+                claim = max(
+                    criterion.sensitivity(unit, synthetic.rows, synthetic) for unit in neighbours(spec)
+                )
+                numbers = [criterion.released_value(table, synthetic) for table in (real, other)]
+                pairs = [*pairs, (*numbers, claim)]
+            for here, there, claim in pairs:
+                assert abs(here - there) <= claim, (criterion.name, ANY_KIND[int(criterion.name)])
+                moved = max(moved, abs(float(here) - float(there)) / claim if claim else 0.0)
+    assert moved > 0.4

@@ -256,3 +256,27 @@ def test_replaced_entities_are_protected_by_the_same_command(register):
     done = fitted(small(register), unit=unit, method="independent")
     assert done.persons == pytest.approx(200, abs=5)
     assert done.tables["stays"]["patient"].isin(done.tables["patients"]["patient"]).all()
+
+
+@pytest.mark.parametrize(
+    "change", [{"orphans": "drop"}, {"reference": "ward_doctor"}, {"fixed": ("sex",)}], ids=lambda change: next(iter(change))
+)  # fmt: skip
+def test_a_ledger_remembers_how_the_tables_are_joined(register, tmp_path, change):
+    """Whether every event has its entity, by whichever column, is an answer: another way to join is the owner's to decide, before a record is read."""
+    ledger = tmp_path / "register.ledger"
+    fitted(register, ledger=ledger, method="independent", epsilon=1.0)
+    other = replace(SCHEMA, entity=replace(SCHEMA.entity, **change))
+    before = ledger.read_bytes()
+    for kind in (ledger, Ledger.open(ledger)):
+        with pytest.raises(LedgerMismatch, match="What differs: linked tables"):
+            fitted(
+                {"patients": UNREADABLE, "stays": UNREADABLE},
+                schema=other,
+                ledger=kind,
+                method="independent",
+                epsilon=1.0,
+            )
+    assert ledger.read_bytes() == before
+
+
+UNREADABLE = pd.DataFrame({"nothing": []})

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from understudy.data import Database, read_table
 from understudy.data.linked import LinkedTables, read_register
-from understudy.errors import DataError, SchemaError, UsageError
+from understudy.errors import DataError, LedgerMismatch, SchemaError, UsageError
 from understudy.privacy import Budget, Ledger, Unit
 from understudy.schema import Schema
 from understudy.schema.files.yaml import parse_plain
@@ -254,3 +254,21 @@ def test_refusals_spend_nothing(tmp_path):
     assert book.spent == 0
     with pytest.raises(SchemaError, match="several are synthesized together"):
         Schema.parse(TEXT)
+
+
+@pytest.mark.parametrize(
+    "changed", [("reference: person", "reference: payer"), ("count: claims", "orphans: drop")]
+)
+def test_a_ledger_remembers_how_every_table_is_joined(tmp_path, changed) -> None:
+    """Another way to join asks other questions of the records for nothing; it is refused before a record is read, with a ledger of any kind."""
+    file = tmp_path / "register.yaml"
+    file.write_text(TEXT, encoding="utf-8")
+    asked = {"schema": file, "unit": PERSON, "epsilon": 1.0, "method": "independent", "seed": 1}
+    synthesize(tables(list(range(40)), 1), ledger=tmp_path / "a.ledger", **asked)
+    before = (tmp_path / "a.ledger").read_bytes()
+    file.write_text(TEXT.replace(*changed), encoding="utf-8")
+    nothing = dict.fromkeys(("people", "visits", "claims"), pd.DataFrame({"nothing": []}))
+    for ledger in (tmp_path / "a.ledger", Ledger.open(tmp_path / "a.ledger")):
+        with pytest.raises(LedgerMismatch, match="What differs: linked tables"):
+            synthesize(nothing, ledger=ledger, **asked)
+    assert (tmp_path / "a.ledger").read_bytes() == before

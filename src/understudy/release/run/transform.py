@@ -176,13 +176,14 @@ def public_rows(spec: Spec, number: int | None) -> PublicRows:
 def neighbours(spec: Spec) -> tuple[Unit, ...]:
     """Return the units whose sensitivities together cover every step between neighbouring tables.
 
-    Under replace-one a cleaned table may gain or lose the replaced record, because the old or the new one
-    may be left out by a cleaning rule. Unless the number of rows is declared public (neighbours then have
-    equally many), a step is a replacement, an addition or a removal, and the largest of the sensitivities for
+    Under replace-one the table that is counted may gain or lose the replaced record where records are left out: a cleaning rule may leave out the old or
+    the new one, and where events of nobody are dropped (``orphans: drop``) a key without a row in the table of entities gives no records. Unless the number of rows is declared
+    public (neighbours then have equally many), a step is a replacement, an addition or a removal, and the largest of the sensitivities for
     the three is the sensitivity. Units of several rows are steps of all three kinds already.
     """
-    unit = spec.unit
+    unit, entity = spec.unit, spec.schema.entity
     declared = spec.row_count.kind in ("given", "declared", "invariant")
-    if spec.cleaning and unit.relation == "replace-one" and unit.max_rows == 1 and not declared:
+    left_out = bool(spec.cleaning) or (entity is not None and entity.leaves_out)
+    if left_out and unit.keeps_rows and not declared:
         return (unit, Unit("add-remove", 1, unit.id_column))
     return (unit,)

@@ -376,7 +376,7 @@ class _Reader(SpaceReader):
             return RowCount(kind="given", value=given)
         if chosen is not None:
             return RowCount(kind="chosen", value=chosen)
-        loses = schema.entity is not None and schema.entity.orphans == "drop"
+        loses = schema.entity is not None and schema.entity.leaves_out
         if unit.keeps_rows and not self.file.cleaning and not loses:
             return RowCount(kind="invariant")
         return self._measured()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from itertools import product
+from os.path import isfile
 from pathlib import Path
 from typing import Any, Literal
 
@@ -51,7 +52,7 @@ def workload_of(given: Any, schema: Schema, where: Path = Path()) -> Workload:
     domain = schema.domain
     if isinstance(given, str):
         beside = where / given
-        return parse_workload(domain, str(beside) if beside.is_file() else given)
+        return parse_workload(domain, str(beside) if isfile(beside) else given)
     if not isinstance(given, Mapping) or not given:
         raise WorkloadError(
             "a workload is a word such as all-2way, a file, or a mapping from marginals to weights"
