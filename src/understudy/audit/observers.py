@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from understudy.data import LocalTable
 from understudy.data.events import EventsTable
+from understudy.data.persons import KEY_BYTES
 from understudy.marginals import Measurement, Statistic
 from understudy.mechanisms import Model
 from understudy.privacy import Ledger, Unit
@@ -125,7 +126,7 @@ class EntityPair(Pair):
                 table.truncated(
                     str(self.unit.id_column),
                     self.unit.max_rows,
-                    lambda rows: np.arange(rows, dtype=np.uint64),
+                    bytes(KEY_BYTES),
                 ).count(clique)
                 for table in (self.first, self.second)
             )

@@ -30,6 +30,7 @@ from understudy.audit.observers import EntityPair, Observation, Pair, failure, l
 from understudy.audit.trials import Tally, claim_of
 from understudy.curator import Curator
 from understudy.data import LocalTable, Table, read_table
+from understudy.data.persons import KEY_BYTES
 from understudy.engine import DenseTable, project_to_simplex
 from understudy.errors import UnderstudyError, WorkloadError
 from understudy.mechanisms import Model, no_progress
@@ -260,8 +261,7 @@ class Neighbours:
         """Return what criteria compare: the rows, or the event records of entities."""
         unit = self._spec.unit
         if self._spec.two_levels and unit.id_column is not None:
-            words = np.arange(table.exact_row_count(), dtype=np.uint64)
-            table = table.truncated(unit.id_column, unit.max_rows, words)
+            table = table.truncated(unit.id_column, unit.max_rows, bytes(KEY_BYTES))
         return RecordTypes.from_table(table)
 
     def _candidate(self, outcome: ReleaseResult) -> RecordTypes:

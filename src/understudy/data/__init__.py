@@ -19,7 +19,7 @@ from understudy.data.sources import read_frame, read_table
 from understudy.data.sql.engines import connect
 from understudy.data.sql.source import Database, is_database
 from understudy.data.sql.table import SqlTable
-from understudy.data.table import Table, Words, records_digest
+from understudy.data.table import Table, records_digest
 
 __all__ = [
     "ArrowTable",
@@ -31,7 +31,6 @@ __all__ = [
     "SqlTable",
     "Table",
     "Watch",
-    "Words",
     "check_output_format",
     "connect",
     "digest_content",

@@ -19,11 +19,20 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.data.counting.counting import Counts, MarginalCounter, distinct_records, merge_distinct
-from understudy.data.counting.encode import encoded_batches
+from understudy.data.counting.encode import encode_batch, encoded_batches
 from understudy.data.files.dataset import DatasetStream
 from understudy.data.files.stream import Pace, Stream, Watch, nobody
-from understudy.data.persons import Persons, by_rows, check_max_rows, kept_rows_of_stream, parts_of_stream
-from understudy.data.table import DEFAULT_CHUNK_ROWS, Encoded, Words, read_without
+from understudy.data.persons import (
+    Persons,
+    RecordWords,
+    by_rows,
+    check_key,
+    check_max_rows,
+    chosen_rows,
+    number_persons,
+    person_keys,
+)
+from understudy.data.table import DEFAULT_CHUNK_ROWS, Encoded, read_without
 from understudy.errors import DataError
 
 if TYPE_CHECKING:
@@ -239,7 +248,7 @@ class ArrowTable(Encoded):
         self._watch = watch or nobody
         self._folder = None if checkpoint is None else Path(checkpoint)
         self._stream = as_stream(source, wanted_columns(schema, id_column))
-        self._kept: npt.NDArray[np.bool_] | None = None
+        self._kept: npt.NDArray[np.uint64] | None = None
         self._stamp = self._stream.stamp()
         if self._folder is not None and not (
             isinstance(self._stream, DatasetStream) and self._stamp and id_column is None
@@ -299,61 +308,40 @@ class ArrowTable(Encoded):
         """Return how many people have one row, two rows, and so on; those with ``most`` rows or more come last. Private."""
         if id_column != self._id_column or self._kept is not None:
             raise read_without(id_column)
-        found = by_rows(np.zeros(0, np.int64), most)
-        for place, persons in parts_of_stream(
-            lambda: (batch.column(id_column) for batch in self._stream.batches([id_column])),
-            id_column,
-            rows=self._stored_rows,
-        ):
-            self._check_unchanged(len(persons) if place is None else self._stored_rows)
-            found += by_rows(persons, most)
-        return found
+        ids = [batch.column(id_column) for batch in self._stream.batches([id_column])]
+        self._check_unchanged(sum(map(len, ids)))
+        return by_rows(number_persons(ids, id_column).numbers, most)
 
-    def truncated(self, id_column: str, max_rows: int, words: Words) -> ArrowTable:
-        """Return the table with at most ``max_rows`` rows per person, chosen at random.
-
-        See `Table.truncated` for the argument. One byte per row is kept in memory; the ids are read
-        several times, each time comparing only those of one part of the persons.
-        """
+    def truncated(self, id_column: str, max_rows: int, key: bytes) -> ArrowTable:
+        """Return the table with at most ``max_rows`` rows per person, chosen by a key. See `Table.truncated` for the argument."""
         check_max_rows(max_rows)
+        check_key(key)
         if id_column != self._id_column or self._kept is not None:
             raise read_without(id_column)
-        kept = kept_rows_of_stream(
-            lambda: (batch.column(id_column) for batch in self._stream.batches([id_column])),
-            id_column,
-            rows=self._stored_rows,
-            max_rows=int(max_rows),
-            words=words,
-        )
-        self._check_unchanged(len(kept))
+        layout = RecordWords.of(self._schema.domain)
+        persons, records, seen = [np.zeros((0, 2), np.uint64)], [np.zeros((0, layout.width), np.uint64)], 0
+        for batch in self._stream.batches(wanted_columns(self._schema, id_column)):
+            seen += batch.num_rows
+            persons.append(person_keys(batch.column(id_column), key, id_column))
+            records.append(
+                layout.pack(encode_batch(batch, self._schema, self._schema.domain.names), batch.num_rows)
+            )
+        self._check_unchanged(seen)
+        every = np.concatenate(records)
+        rows, first, _ = chosen_rows(np.concatenate(persons), every, int(max_rows), key)
         table = object.__new__(ArrowTable)
         table._schema, table._id_column, table._stream = self._schema, None, self._stream
         table._filtered, table._watch, table._folder = self._filtered, self._watch, None
         table._stamp, table._stored_rows = self._stamp, self._stored_rows
-        table._kept, table._rows = kept, int(kept.sum())
-        table._cut_by = id_column
+        table._kept, table._rows = every[rows], len(rows)
+        table.whose = np.cumsum(first, dtype=np.int64) - 1
         return table
 
-    _cut_by: str | None = None
+    whose: Persons | None = None
+    """Of a table that was cut by person: a number per row that is the same for rows of one person, as of one in memory. Private.
 
-    @property
-    def whose(self) -> Persons | None:
-        """Of a table that was cut by person: a number per row that is the same for rows of one person, as of one in memory; read anew when it is asked for. Private.
-
-        Whether a table is in memory depends on how large it is, which is private: what is done with its rows must not.
-        """
-        if self._cut_by is None or self._kept is None:
-            return None
-        id_column, found, so_far = self._cut_by, np.zeros(self._stored_rows, np.int64), 0
-        for place, persons in parts_of_stream(
-            lambda: (batch.column(id_column) for batch in self._stream.batches([id_column])),
-            id_column,
-            rows=self._stored_rows,
-        ):
-            self._check_unchanged(len(persons) if place is None else self._stored_rows)
-            found[place] = persons + so_far
-            so_far += int(persons.max(initial=-1)) + 1
-        return np.asarray(found[self._kept])
+    Whether a table is in memory depends on how large it is, which is private: what is done with its rows must not.
+    """
 
     def require_unchanged(self) -> None:
         """Refuse to go on if a file was added, removed, replaced or written to."""
@@ -387,13 +375,13 @@ class ArrowTable(Encoded):
         self, columns: Sequence[str], *, skip: int = 0, task: str = "reading"
     ) -> Iterator[tuple[int, dict[str, Codes]]]:
         self.require_unchanged()
+        if self._kept is not None:
+            layout = RecordWords.of(self._schema.domain)
+            yield self._rows, layout.unpack(self._kept, columns)
+            return
         pace = Pace(task, self._stored_rows, self._watch, skip)
         for rows, codes in encoded_batches(self._stream, self._schema, columns, skip=skip):
-            if self._kept is None:
-                yield rows, codes
-            else:
-                kept = self._kept[pace.done : pace.done + rows]
-                yield int(kept.sum()), {name: column[kept] for name, column in codes.items()}
+            yield rows, codes
             pace.add(rows)
         self._check_unchanged(pace.done)
 

@@ -22,7 +22,7 @@ from understudy.data.files.survey import Described, is_survey, read_survey
 from understudy.data.holdout import HoldOut, PartStream
 from understudy.data.identity import table_file
 from understudy.data.local import LocalTable
-from understudy.data.persons import Persons, ids_from_pandas, number_persons
+from understudy.data.persons import People, ids_from_pandas, number_persons
 from understudy.data.prepare import Preparation, PreparedStream
 from understudy.data.sql.engines import connect
 from understudy.data.sql.session import Session
@@ -554,7 +554,7 @@ def _from_pandas(frame: Any, schema: Schema, id_column: str | None, wanted: Sequ
         return DataError("The frame cannot be encoded by this schema. Check the types of its columns.")
 
     encoded = attempt(lambda: schema.encode_frame(frame), unreadable)
-    persons: dict[str, Persons] = {}
+    persons: dict[str, People] = {}
     if id_column is not None:
         persons[id_column] = ids_from_pandas(frame.iloc[:, names.index(id_column)], id_column)
     return LocalTable(schema, encoded, persons=persons)
@@ -566,7 +566,7 @@ def _check(names: Sequence[object], wanted: Sequence[str]) -> None:
 
 def _from_arrow(data: pa.Table | pa.RecordBatch, schema: Schema, id_column: str | None) -> LocalTable:
     codes = encode_batch(data, schema, schema.domain.names)
-    persons: dict[str, Persons] = {}
+    persons: dict[str, People] = {}
     if id_column is not None:
         ids = data.column(id_column)
         persons[id_column] = number_persons(getattr(ids, "chunks", [ids]), id_column)

@@ -307,13 +307,13 @@ def test_what_cannot_be_read_is_refused_without_values(tmp_path) -> None:
 
 
 def _seals(
-    texts: list[str | None], ids: list[int], unit: Unit, words: np.ndarray
+    texts: list[str | None], ids: list[int], unit: Unit, key: bytes
 ) -> list[np.ndarray | dict[str, int]]:
-    """What each question seals about a table whose rows have given words for the choice among a person's rows."""
+    """What each question seals about a table, by one key."""
     frame = pd.DataFrame({"a": pd.Series(texts, dtype=object), "id": pd.Series(ids, dtype=np.int64)})
     table: EntryTable = read_entries(frame, ["a"], id_column=unit.id_column)
     if unit.id_column is not None:
-        table = table.truncated("id", unit.max_rows, words)
+        table = table.truncated("id", unit.max_rows, key)
     ledger = Ledger.in_memory(budget=ApproxDP(1.0, 1e-6), unit=Unit.add_remove())
     curator = Curator(table, unit=Unit.add_remove(), ledger=ledger, randomness=SeededRandomness(0))
     return [
@@ -350,12 +350,11 @@ def test_neighbours_move_every_seal_within_its_claim(rest, mine, instead, kind, 
         mine, instead = mine[:1], (instead or ["x"])[:1]
     if relation == "add-remove":
         instead = []
-    words = np.random.default_rng(seed).integers(0, 2**63, 40).astype(np.uint64)
+    key = np.random.default_rng(seed).bytes(32)
     others = list(range(100, 100 + len(rest)))
 
     def seals(own: list[str | None]) -> list[np.ndarray | dict[str, int]]:
-        at = np.concatenate([words[: len(rest)], words[20 : 20 + len(own)]])
-        return _seals([*rest, *own], [*others, *[7] * len(own)], unit, at)
+        return _seals([*rest, *own], [*others, *[7] * len(own)], unit, key)
 
     for one, other in zip(seals(mine), seals(instead), strict=True):
         l1, l2, alone = _moved(one, other)

@@ -29,12 +29,11 @@ from understudy.data.sql.plans import (
 from understudy.data.sql.relation import PERSON, code_name, encoded_relation
 from understudy.data.sql.session import Session, changed
 from understudy.data.sql.source import Database
-from understudy.data.table import DEFAULT_CHUNK_ROWS, Encoded, Words, read_without
+from understudy.data.table import DEFAULT_CHUNK_ROWS, Encoded, read_without
 from understudy.errors import DataError, Problems
 
 if TYPE_CHECKING:
     import numpy as np
-    import numpy.typing as npt
 
     from understudy.data.prepare import Preparation
     from understudy.schema import Codes, Schema
@@ -94,18 +93,6 @@ class Counted:
 # *Fairness.* With MD5 as a random function of names, every set of ``k`` rows of a person is equally likely, as with
 # independent words for each row.
 
-KEY_WORDS = 4
-
-
-def draw_key(words: Words) -> str:
-    """Return a key of 256 bits from the curator's generator."""
-    if not callable(words):
-        raise DataError(
-            "A table in a database is truncated with a source of random words, not with given ones."
-        )
-    drawn: npt.NDArray[np.uint64] = words(KEY_WORDS)
-    return "".join(f"{int(word):016x}" for word in drawn)
-
 
 def truncated(
     encoded: Any, *, person: str, packed: list[str], kept: list[str], max_rows: int, key: str
@@ -125,7 +112,7 @@ def truncated(
     max_rows
         Rows kept per person.
     key
-        What `draw_key` returned.
+        Of 256 bits from the curator's generator, in hexadecimal digits.
 
     Privacy
     -------
@@ -316,10 +303,10 @@ class SqlTable(Encoded):
         self.require_unchanged()
         return found
 
-    def truncated(self, id_column: str, max_rows: int, words: Words) -> SqlTable:
+    def truncated(self, id_column: str, max_rows: int, key: bytes) -> SqlTable:
         """Return the table with at most ``max_rows`` rows per person, chosen in the engine by a keyed hash.
 
-        The key is drawn from ``words``, the curator's generator; the engine's own is never used. The rows kept of a
+        The key is drawn from the curator's generator; the engine's own is never used. The rows kept of a
         person depend on that person's rows and the key alone, so the stability is that of `Table.truncated`: the
         proof is at the head of the module ``understudy.data.sql.table``.
         """
@@ -343,7 +330,7 @@ class SqlTable(Encoded):
             packed=list(words_),
             kept=names,
             max_rows=int(max_rows),
-            key=draw_key(words),
+            key=key.hex(),
         )
         table._relation = self._session.defined(chosen)
         table._held, table._distinct = None, self._distinct
