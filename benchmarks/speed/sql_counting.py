@@ -21,7 +21,6 @@ import pyarrow.parquet as pq
 from pyarrow import csv
 
 from understudy.data import Database, SqlTable, connect, read_table
-from understudy.data.sql import table as sql_table
 from understudy.schema import Integer, Schema
 
 FILE = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "msnbc" / "msnbc.csv.gz"

@@ -95,10 +95,7 @@ def encode_batch(
 
 def _encode_column(values: pa.Array | pa.ChunkedArray, schema: Schema, name: str) -> Codes:
     def unreadable(error: Exception) -> DataError:
-        return DataError(
-            f"Column {name!r} is stored in a way that a column of kind {schema.column(name).kind!r} cannot "
-            "take. Convert it before reading the table."
-        )
+        return DataError(stored_otherwise(name, schema.column(name).kind))
 
     size = schema.domain.size(name)
     codes = np.asarray(attempt(lambda: _codes(values, schema.column(name)), unreadable))
@@ -107,18 +104,41 @@ def _encode_column(values: pa.Array | pa.ChunkedArray, schema: Schema, name: str
     return codes.astype(code_dtype(size), copy=False)
 
 
+def stored_otherwise(name: str, kind: str) -> str:
+    """Return the words for a column whose type no column of the schema takes."""
+    return f"Column {name!r} is stored in a way that a column of kind {kind!r} cannot take. Convert it before reading the table."
+
+
 def _codes(values: pa.Array | pa.ChunkedArray, column: Any) -> npt.NDArray[Any]:
     import pyarrow as pa
 
     if isinstance(values, pa.ChunkedArray):
         values = pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], values.type)
     kind = values.type
+    if _is_no_entry(kind):
+        raise DataError(stored_otherwise(column.name, column.kind))
     numeric = column.kind in ("integer", "real")
     if pa.types.is_dictionary(kind) or pa.types.is_boolean(kind) or (_is_text(kind) and not numeric):
         return _encode_distinct(values, column)
     if pa.types.is_decimal(kind):
         values = values.cast(pa.float64())
     return np.asarray(column.encode(series_of_arrow(values)))
+
+
+def _is_no_entry(kind: pa.DataType) -> bool:
+    """Say whether a type holds something that no column is about: lists and records, bytes, times of day and lengths of time."""
+    import pyarrow as pa
+
+    types = pa.types
+    binary = types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind)
+    return bool(
+        types.is_nested(kind)
+        or binary
+        or types.is_binary_view(kind)
+        or types.is_time(kind)
+        or types.is_duration(kind)
+        or types.is_interval(kind)
+    )
 
 
 def _is_text(kind: pa.DataType) -> bool:
