@@ -62,7 +62,9 @@ def assert_same_choice(local, there):
         assert one.exact_row_count() < local.exact_row_count()
         assert_same_counts(one, two, small_cliques(SCHEMA))
         assert kept(one) == kept(two)
-        rows = Counter(zip(*(np.concatenate([c[n] for c in two.chunks()]).tolist() for n in "ab"), strict=True))
+        rows = Counter(
+            zip(*(np.concatenate([c[n] for c in two.chunks()]).tolist() for n in "ab"), strict=True)
+        )
         assert rows == Counter({divmod(record, 5): n for record, n in kept(one).items()})
         with pytest.raises(DataError, match="without the id column"):
             two.truncated("who", 1, key_of(1))

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from understudy.data.files.stream import Stream, attempt
 from understudy.errors import DataError
 from understudy.schema import Column, Constraint, Schema
-from understudy.schema.coding.calendar import local_day
+from understudy.schema.coding.calendar import day_of
 from understudy.schema.coding.reading import distinct_entries, series_of_arrow
 from understudy.schema.constraints.syntax import tokenize
 
@@ -226,7 +226,7 @@ def _part_of(entry: Any, part: Part) -> int | None:
 
 def _day(entry: Any) -> dt.date | None:
     if isinstance(entry, dt.date | np.datetime64):
-        return local_day(entry)
+        return day_of(entry)
     if isinstance(entry, str):
         try:
             return dt.datetime.fromisoformat(entry.strip()).date()
