@@ -8,29 +8,31 @@ import json
 import os
 import secrets
 import stat
+import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from understudy.data.counting.counting import Counts, MarginalCounter, distinct_records, merge_distinct
-from understudy.data.counting.encode import encode_batch, encoded_batches
+from understudy.data.counting.encode import encode_batch, encoded_batches, in_threads, threads
 from understudy.data.files.dataset import DatasetStream
-from understudy.data.files.stream import Pace, Stream, Watch, nobody
+from understudy.data.files.spool import KeptRows, count_by_rows, cut_by_person
+from understudy.data.files.stream import BATCH_ROWS, Pace, Piece, Stream, Watch, nobody, pieces_from
 from understudy.data.persons import (
+    KEY_BYTES,
     Persons,
     RecordWords,
-    by_rows,
     check_key,
     check_max_rows,
-    chosen_rows,
-    number_persons,
     person_keys,
+    require_ids,
 )
 from understudy.data.table import DEFAULT_CHUNK_ROWS, Encoded, read_without
 from understudy.errors import DataError
@@ -181,6 +183,31 @@ def _read_private(path: Path) -> bytes | None:
 
 
 Path_ = str | PathLike[str]
+T = TypeVar("T")
+
+
+Coded = Callable[[], Iterator[tuple[int, "dict[str, Codes]"]]]
+"""What encodes some of the rows."""
+
+COUNTERS_BYTES = 1 << 30
+"""What the counters of all threads may take together; at least one counts."""
+
+
+class _Until(Iterator[T]):
+    """Items, one at least, until somebody says that it is time for something else."""
+
+    def __init__(self, items: Iterator[T], due: Callable[[], bool] | None) -> None:
+        self._items, self._due = items, due
+        self._some = self.ended = False
+
+    def __next__(self) -> T:
+        if self._some and self._due is not None and self._due():
+            raise StopIteration
+        self._some = True
+        for item in self._items:
+            return item
+        self.ended = True
+        raise StopIteration
 
 
 class ArrowTable(Encoded):
@@ -248,7 +275,7 @@ class ArrowTable(Encoded):
         self._watch = watch or nobody
         self._folder = None if checkpoint is None else Path(checkpoint)
         self._stream = as_stream(source, wanted_columns(schema, id_column))
-        self._kept: npt.NDArray[np.uint64] | None = None
+        self._kept: KeptRows | None = None
         self._stamp = self._stream.stamp()
         if self._folder is not None and not (
             isinstance(self._stream, DatasetStream) and self._stamp and id_column is None
@@ -261,8 +288,9 @@ class ArrowTable(Encoded):
         self._rows = self._stored_rows
 
     def count_many(self, cliques: Iterable[Sequence[str]]) -> list[Counts]:
-        """Return the exact marginals of several cliques. Private. Reads the files once."""
-        counter = MarginalCounter(self._schema.domain, cliques)
+        """Return the exact marginals of several cliques. Private. Reads the files once, on all cores (see `_counted`)."""
+        asked = [tuple(clique) for clique in cliques]
+        counter = MarginalCounter(self._schema.domain, asked)
         if not counter.columns:
             counter.add({}, rows=self._rows)
             return counter.counts()
@@ -271,15 +299,51 @@ class ArrowTable(Encoded):
         if saved is not None:
             done, _, state = saved.load([totals.size for totals in counter.state])
             counter.restore(done, state)
-        for rows, codes in self._batches(counter.columns, skip=done, task="counting"):
-            counter.add(codes, rows=rows)
-            done += rows
-            if saved is not None and saved.due():
-                saved.save(done, counter.state)
+        self._count(counter, asked, done, saved)
         if self._folder is not None:
             for name in ("checking", "counting"):
                 Checkpoint(self._folder, name, "").remove()
         return counter.counts()
+
+    def _count(
+        self, counter: MarginalCounter, asked: list[tuple[str, ...]], done: int, saved: Checkpoint | None
+    ) -> None:
+        """Add all rows after the first ``done`` to a counter.
+
+        Threads take pieces of the table, each with a counter of its own; counts are whole numbers, so that the sum of all counters is the same whichever thread
+        counted which piece. Counters that are large are fewer. When it is time to save, no further pieces are handed out; those that were are then the first of the table, and all
+        of them are counted.
+        """
+        self.require_unchanged()
+        size = 8 * sum(totals.size for totals in counter.state)
+        number = max(1, min(threads(), COUNTERS_BYTES // max(1, size)))
+        pace = Pace("counting", self._rows, self._watch, done)
+        lock = threading.Lock()
+
+        def count(pieces: Iterator[Coded]) -> MarginalCounter:
+            with lock:
+                mine = free.pop()
+            for piece in pieces:
+                for rows, codes in piece():
+                    mine.add(codes, rows=rows)
+                    with lock:
+                        pace.add(rows)
+            return mine
+
+        pieces = self._pieces(counter.columns, done)
+        more = True
+        while more:
+            free = [counter, *(MarginalCounter(self._schema.domain, asked) for _ in range(number - 1))]
+            some = _Until(pieces, None if saved is None else saved.due)
+            for other in in_threads(count, some, threads=number):
+                if other is not counter:
+                    counter.merge(other.rows, other.state)
+            more = not some.ended
+            if saved is not None and more:
+                saved.save(counter.rows, counter.state)
+        if counter.rows != self._rows:
+            raise self._changed()
+        self.require_unchanged()
 
     def distinct(self, columns: Sequence[str]) -> tuple[Codes, Counts]:
         """Return the distinct records of some columns, sorted, and how often each occurs. Private.
@@ -308,40 +372,65 @@ class ArrowTable(Encoded):
         """Return how many people have one row, two rows, and so on; those with ``most`` rows or more come last. Private."""
         if id_column != self._id_column or self._kept is not None:
             raise read_without(id_column)
-        ids = [batch.column(id_column) for batch in self._stream.batches([id_column])]
-        self._check_unchanged(sum(map(len, ids)))
-        return by_rows(number_persons(ids, id_column).numbers, most)
+        key = secrets.token_bytes(KEY_BYTES)  # decides nothing but where rows are kept meanwhile
+        return count_by_rows(
+            (partial(self._persons_of, piece, key) for piece in pieces_from(self._stream, [id_column], 0)),
+            rows=self._stored_rows,
+            most=int(most),
+            threads=threads(),
+            whole=self._check_unchanged,
+        )
+
+    def _persons_of(self, piece: Piece, key: bytes) -> Iterator[npt.NDArray[np.uint64]]:
+        for batch in piece():
+            yield person_keys(batch.column(str(self._id_column)), key, str(self._id_column))
 
     def truncated(self, id_column: str, max_rows: int, key: bytes) -> ArrowTable:
-        """Return the table with at most ``max_rows`` rows per person, chosen by a key. See `Table.truncated` for the argument."""
+        """Return the table with at most ``max_rows`` rows per person, chosen by a key.
+
+        See `Table.truncated` for the argument. Every record is read once more and sorted on disk by its person (:mod:`understudy.data.files.spool`); the result answers from what is
+        written there and does not read the files again.
+        """
         check_max_rows(max_rows)
         check_key(key)
         if id_column != self._id_column or self._kept is not None:
             raise read_without(id_column)
         layout = RecordWords.of(self._schema.domain)
-        persons, records, seen = [np.zeros((0, 2), np.uint64)], [np.zeros((0, layout.width), np.uint64)], 0
-        for batch in self._stream.batches(wanted_columns(self._schema, id_column)):
-            seen += batch.num_rows
-            persons.append(person_keys(batch.column(id_column), key, id_column))
-            records.append(
-                layout.pack(encode_batch(batch, self._schema, self._schema.domain.names), batch.num_rows)
-            )
-        self._check_unchanged(seen)
-        every = np.concatenate(records)
-        rows, first, _ = chosen_rows(np.concatenate(persons), every, int(max_rows), key)
+        self.require_unchanged()
+        wanted = wanted_columns(self._schema, id_column)
+        pace, lock = Pace("cutting", self._stored_rows, self._watch), threading.Lock()
+
+        def lines(piece: Piece) -> Iterator[npt.NDArray[np.uint64]]:
+            for batch in piece():
+                codes = encode_batch(batch, self._schema, self._schema.domain.names)
+                persons = person_keys(batch.column(id_column), key, id_column)
+                yield np.concatenate([persons, layout.pack(codes, batch.num_rows)], axis=1)
+                with lock:
+                    pace.add(batch.num_rows)
+
+        kept = cut_by_person(
+            (partial(lines, piece) for piece in pieces_from(self._stream, wanted, 0)),
+            width=layout.width,
+            rows=self._stored_rows,
+            max_rows=int(max_rows),
+            key=key,
+            threads=threads(),
+            whole=self._check_unchanged,
+        )
         table = object.__new__(ArrowTable)
         table._schema, table._id_column, table._stream = self._schema, None, self._stream
         table._filtered, table._watch, table._folder = self._filtered, self._watch, None
         table._stamp, table._stored_rows = self._stamp, self._stored_rows
-        table._kept, table._rows = every[rows], len(rows)
-        table.whose = np.cumsum(first, dtype=np.int64) - 1
+        table._kept, table._rows = kept, kept.rows
         return table
 
-    whose: Persons | None = None
-    """Of a table that was cut by person: a number per row that is the same for rows of one person, as of one in memory. Private.
+    @property
+    def whose(self) -> Persons | None:
+        """Of a table that was cut by person: a number per row that is the same for rows of one person, as of one in memory. Private.
 
-    Whether a table is in memory depends on how large it is, which is private: what is done with its rows must not.
-    """
+        Whether a table is in memory depends on how large it is, which is private: what is done with its rows must not.
+        """
+        return None if self._kept is None else self._kept.whose()
 
     def require_unchanged(self) -> None:
         """Refuse to go on if a file was added, removed, replaced or written to."""
@@ -354,11 +443,27 @@ class ArrowTable(Encoded):
         if complete:
             return seen
         total = getattr(self._stream, "count_rows", lambda: None)()
-        pace = Pace("checking", total, self._watch, seen)
-        for rows, _ in encoded_batches(self._stream, self._schema, self._schema.domain.names, skip=seen):
-            seen += rows
-            pace.add(rows)
-            if saved is not None and saved.due():
+        pace, lock = Pace("checking", total, self._watch, seen), threading.Lock()
+        names, by = self._schema.domain.names, self._id_column
+
+        def check(pieces: Iterator[Piece]) -> int:
+            found = 0
+            for piece in pieces:
+                for batch in piece():
+                    encode_batch(batch, self._schema, names)
+                    if by is not None:
+                        require_ids(batch.column(by), by)
+                    found += batch.num_rows
+                    with lock:
+                        pace.add(batch.num_rows)
+            return found
+
+        pieces, more = pieces_from(self._stream, wanted_columns(self._schema, by), seen), True
+        while more:
+            some = _Until(pieces, None if saved is None else saved.due)
+            seen += sum(in_threads(check, some, threads=threads()))
+            more = not some.ended
+            if saved is not None and more:
                 saved.save(seen, [])
         if self._stream.stamp() != self._stamp:
             raise self._changed()
@@ -371,19 +476,38 @@ class ArrowTable(Encoded):
             return None
         return Checkpoint(self._folder, name, key_of(self._schema.fingerprint(), self._stamp, facts))
 
-    def _batches(
-        self, columns: Sequence[str], *, skip: int = 0, task: str = "reading"
-    ) -> Iterator[tuple[int, dict[str, Codes]]]:
-        self.require_unchanged()
-        if self._kept is not None:
+    def _pieces(self, columns: Sequence[str], skip: int) -> Iterator[Coded]:
+        """Iterate over pieces of the table that can be encoded at the same time, after its first rows."""
+        kept = self._kept
+        if kept is not None:
             layout = RecordWords.of(self._schema.domain)
-            yield self._rows, layout.unpack(self._kept, columns)
+
+            def read(block: tuple[int, int]) -> Iterator[tuple[int, dict[str, Codes]]]:
+                yield block[1], layout.unpack(kept.read(block), columns)
+
+            yield from (partial(read, block) for block in kept.blocks(BATCH_ROWS, skip))
             return
-        pace = Pace(task, self._stored_rows, self._watch, skip)
-        for rows, codes in encoded_batches(self._stream, self._schema, columns, skip=skip):
+
+        def encode(piece: Piece) -> Iterator[tuple[int, dict[str, Codes]]]:
+            for batch in piece():
+                yield batch.num_rows, encode_batch(batch, self._schema, columns)
+
+        yield from (partial(encode, piece) for piece in pieces_from(self._stream, columns, skip))
+
+    def _batches(self, columns: Sequence[str]) -> Iterator[tuple[int, dict[str, Codes]]]:
+        """Iterate over the rows in their order."""
+        self.require_unchanged()
+        pace = Pace("reading", self._rows, self._watch)
+        if self._kept is None:
+            batches = encoded_batches(self._stream, self._schema, columns)
+        else:
+            batches = (item for piece in self._pieces(columns, 0) for item in piece())
+        for rows, codes in batches:
             yield rows, codes
             pace.add(rows)
-        self._check_unchanged(pace.done)
+        if pace.done != self._rows:
+            raise self._changed()
+        self.require_unchanged()
 
     def _check_unchanged(self, rows: int) -> None:
         if rows != self._stored_rows or self._stream.stamp() != self._stamp:

@@ -222,13 +222,13 @@ def test_a_count_goes_on_after_its_process_ended(tmp_path: Path, monkeypatch: py
     assert {path.stat().st_mode & 0o777 for path in kept.iterdir()} == {0o600}
 
     seen: list[int] = []
-    original = datasets.DatasetStream.batches_from
+    original = datasets.DatasetStream.pieces
 
-    def spy(self: Any, columns: Any, rows: int) -> Any:
+    def spy(self: Any, columns: Any, rows: int = 0) -> Any:
         seen.append(rows)
         return original(self, columns, rows)
 
-    monkeypatch.setattr(datasets.DatasetStream, "batches_from", spy)
+    monkeypatch.setattr(datasets.DatasetStream, "pieces", spy)
     same(ArrowTable(tmp_path / "t", SCHEMA, checkpoint=kept).count_many(CLIQUES), frame)
     assert len(seen) == 1  # the check was complete, and the count went on ...
     assert seen[0] >= 7 * 100  # ... after the batches that had been counted
