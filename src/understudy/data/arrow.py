@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import json
-import os
 import secrets
-import stat
 import threading
-import time
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from understudy.data.counting.counting import Counts, MarginalCounter, distinct_records, merge_distinct
 from understudy.data.counting.encode import encode_batch, encoded_batches, in_threads, threads
+from understudy.data.files.checkpoint import Checkpoint, Until, key_of, own_folder
 from understudy.data.files.dataset import DatasetStream
-from understudy.data.files.spool import KeptRows, count_by_rows, cut_by_person
+from understudy.data.files.spool import KeptRows, Resume, count_by_rows, cut_by_person
 from understudy.data.files.stream import BATCH_ROWS, Pace, Piece, Stream, Watch, nobody, pieces_from
 from understudy.data.persons import (
     KEY_BYTES,
@@ -42,172 +38,16 @@ if TYPE_CHECKING:
 
     from understudy.schema import Codes, Schema
 
-# ----------------------------------------------------------------------------------------
-# Counts so far, kept in a file of the custodian's own so that a long count survives the end of its process.
-#
-# Exact counts are as private as the records. They are written only where the caller names a folder for them, to
-# files that nobody else may read, and removed when the count is complete. Ledgers, models and bundles never
-# hold them.
-
-MAGIC = b"understudy counts so far 1\n"
-
-SAVE_SECONDS = 60.0
-"""How often a count is saved. At worst so much work is done twice."""
-
-Arrays = Sequence[npt.NDArray[np.int64]]
-
-
-def key_of(*facts: object) -> str:
-    """Return a digest of everything that must be equal for counts to be continued."""
-    return hashlib.sha256(json.dumps(facts, default=repr).encode("utf-8")).hexdigest()
-
-
-@dataclass
-class Checkpoint:
-    """One resumable pass over the records: how many rows are done, and the counts of those rows.
-
-    Parameters
-    ----------
-    folder
-        Made if absent, for this user alone.
-    name
-        Which pass: one file each.
-    key
-        From `key_of`. A file with another key belongs to other records or questions and is replaced.
-
-    Raises
-    ------
-    DataError
-        If the folder or file can be read by others, belongs to somebody else, or cannot be written.
-
-    Privacy
-    -------
-    In: private counts. Out: a private file, readable by this user alone. It is as sensitive as the table: put it
-    on the disk of the table, not into a folder that is shared, backed up elsewhere or published.
-    """
-
-    folder: Path
-    name: str
-    key: str
-    _saved: float = field(default_factory=time.monotonic, repr=False)
-
-    def load(self, sizes: Sequence[int]) -> tuple[int, bool, list[npt.NDArray[np.int64]]]:
-        """Return rows done, whether that is all, and the counts; zeros where there is nothing to go on from."""
-        fresh = (0, False, [np.zeros(size, np.int64) for size in sizes])
-        _own_folder(self.folder)
-        body = _read_private(self._path)
-        if body is None:
-            return fresh
-        head, _, rest = body.removeprefix(MAGIC).partition(b"\n")
-        try:
-            facts = json.loads(head)
-            if facts["key"] != self.key:
-                return fresh
-            whole = facts["sha256"] == hashlib.sha256(rest).hexdigest() and len(rest) == 8 * sum(sizes)
-            rows, complete = int(facts["rows"]), bool(facts["complete"])
-        except (ValueError, KeyError, TypeError):
-            return fresh
-        if not whole:  # cut off or damaged: count again
-            return fresh
-        joined = np.frombuffer(rest, "<i8").astype(np.int64)
-        return rows, complete, np.split(joined, np.cumsum(sizes)[:-1]) if len(sizes) else []
-
-    def save(self, rows: int, arrays: Arrays, *, complete: bool = False) -> None:
-        """Replace the file by these counts; it is on the disk when this returns."""
-        rest = b"".join(np.ascontiguousarray(array, "<i8").tobytes() for array in arrays)
-        facts: dict[str, Any] = {"key": self.key, "rows": int(rows), "complete": complete}
-        facts["sha256"] = hashlib.sha256(rest).hexdigest()
-        temporary = self._path.with_name(f".{self.name}.{secrets.token_hex(6)}")
-        try:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
-            with os.fdopen(os.open(temporary, flags, 0o600), "wb") as file:
-                file.write(MAGIC + json.dumps(facts).encode("ascii") + b"\n" + rest)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(self._path)
-        except OSError as error:
-            with contextlib.suppress(OSError):
-                temporary.unlink()
-            raise DataError(
-                f"Counts so far cannot be kept in {str(self.folder)!r}: {error.strerror or 'the system refused'}. "
-                "Make room, choose another folder, or count without it."
-            ) from None
-        self._saved = time.monotonic()
-
-    def due(self) -> bool:
-        """Say whether it is time to save again."""
-        return time.monotonic() - self._saved >= SAVE_SECONDS
-
-    def remove(self) -> None:
-        """Forget what was kept."""
-        with contextlib.suppress(FileNotFoundError):
-            self._path.unlink()
-
-    @property
-    def _path(self) -> Path:
-        return self.folder / self.name
-
-
-def _own_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        facts = folder.stat()
-    except OSError as error:
-        raise DataError(
-            f"Counts so far cannot be kept in {str(folder)!r}: {error.strerror or 'the system refused'}."
-        ) from None
-    if facts.st_uid != os.getuid() or facts.st_mode & 0o077:
-        raise DataError(
-            f"The folder {str(folder)!r} is open to other users. Exact counts are as private as the table: use a "
-            "folder of your own with permissions 700."
-        )
-
-
-def _read_private(path: Path) -> bytes | None:
-    try:
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
-    except FileNotFoundError:
-        return None
-    except OSError:
-        raise DataError(f"{str(path)!r} cannot be read. Remove it and count from the start.") from None
-    with os.fdopen(descriptor, "rb") as file:
-        facts = os.fstat(descriptor)
-        if facts.st_uid != os.getuid() or facts.st_mode & 0o077 or not stat.S_ISREG(facts.st_mode):
-            raise DataError(f"{str(path)!r} is open to other users. Remove it and count from the start.")
-        body = file.read()
-    if not body.startswith(MAGIC):
-        raise DataError(
-            f"{str(path)!r} does not hold counts so far and is left alone. Choose another folder."
-        )
-    return body
-
-
 Path_ = str | PathLike[str]
-T = TypeVar("T")
 
 
 Coded = Callable[[], Iterator[tuple[int, "dict[str, Codes]"]]]
 """What encodes some of the rows."""
 
+_OF_PERSONS = ("persons", "rows", "kept", "dealing", "choosing")
+
 COUNTERS_BYTES = 1 << 30
 """What the counters of all threads may take together; at least one counts."""
-
-
-class _Until(Iterator[T]):
-    """Items, one at least, until somebody says that it is time for something else."""
-
-    def __init__(self, items: Iterator[T], due: Callable[[], bool] | None) -> None:
-        self._items, self._due = items, due
-        self._some = self.ended = False
-
-    def __next__(self) -> T:
-        if self._some and self._due is not None and self._due():
-            raise StopIteration
-        self._some = True
-        for item in self._items:
-            return item
-        self.ended = True
-        raise StopIteration
 
 
 class ArrowTable(Encoded):
@@ -234,8 +74,11 @@ class ArrowTable(Encoded):
         A folder of this user alone, where counts so far are kept once a minute. When the same table is counted
         again after its process ended, the count goes on from there. The files hold **exact counts**: they are
         as private as the table, and are removed when a count is complete. Without it, a count goes on after
-        errors of a disk that pass, but not after the end of its process. Parquet files only, and not for tables
-        that are truncated by person: another run draws other rows, and counts of two draws must not be mixed.
+        errors of a disk that pass, but not after the end of its process. Parquet files only.
+
+        Of a table that is cut by person the folder also holds the key that decided which rows stay, and the encoded rows that are being sorted. A second run goes on with that key
+        and not with one of its own: counts of one key are never added to counts of another, so what comes out is what one run with the first key would have given, at
+        most ``max_rows`` rows of each person. The key is drawn before a record is read and says nothing about the table by itself; it is written over and removed with the counts.
 
     Raises
     ------
@@ -276,13 +119,11 @@ class ArrowTable(Encoded):
         self._folder = None if checkpoint is None else Path(checkpoint)
         self._stream = as_stream(source, wanted_columns(schema, id_column))
         self._kept: KeptRows | None = None
+        self._cuts: weakref.WeakSet[KeptRows] = weakref.WeakSet()
         self._stamp = self._stream.stamp()
-        if self._folder is not None and not (
-            isinstance(self._stream, DatasetStream) and self._stamp and id_column is None
-        ):
+        if self._folder is not None and not (isinstance(self._stream, DatasetStream) and self._stamp):
             raise DataError(
-                "checkpoint= needs Parquet files as they are: no CSV, no preparation while reading, and no id column, "
-                "because another run would truncate to other rows and counts of two draws must not be mixed."
+                "checkpoint= needs Parquet files as they are: no CSV, and no preparation while reading."
             )
         self._stored_rows = self._check_records()
         self._rows = self._stored_rows
@@ -294,15 +135,16 @@ class ArrowTable(Encoded):
         if not counter.columns:
             counter.add({}, rows=self._rows)
             return counter.counts()
-        saved = self._saved("counting", [sorted(counter.columns), counter.layout])
+        saved = self._saved("counting", [sorted(counter.columns), counter.layout, self._cut_facts])
+        if saved is not None and self._cut_key is not None:
+            self._key_file(*self._cut_key)  # other counts of this table may have ended and removed it
         done = 0
         if saved is not None:
             done, _, state = saved.load([totals.size for totals in counter.state])
             counter.restore(done, state)
         self._count(counter, asked, done, saved)
         if self._folder is not None:
-            for name in ("checking", "counting"):
-                Checkpoint(self._folder, name, "").remove()
+            self._forget(self._folder)
         return counter.counts()
 
     def _count(
@@ -334,7 +176,7 @@ class ArrowTable(Encoded):
         more = True
         while more:
             free = [counter, *(MarginalCounter(self._schema.domain, asked) for _ in range(number - 1))]
-            some = _Until(pieces, None if saved is None else saved.due)
+            some = Until(pieces, None if saved is None else saved.due)
             for other in in_threads(count, some, threads=number):
                 if other is not counter:
                     counter.merge(other.rows, other.state)
@@ -374,7 +216,10 @@ class ArrowTable(Encoded):
             raise read_without(id_column)
         key = secrets.token_bytes(KEY_BYTES)  # decides nothing but where rows are kept meanwhile
         return count_by_rows(
-            (partial(self._persons_of, piece, key) for piece in pieces_from(self._stream, [id_column], 0)),
+            lambda skip: (
+                partial(self._persons_of, piece, key)
+                for piece in pieces_from(self._stream, [id_column], skip)
+            ),
             rows=self._stored_rows,
             most=int(most),
             threads=threads(),
@@ -408,21 +253,54 @@ class ArrowTable(Encoded):
                 with lock:
                     pace.add(batch.num_rows)
 
+        resume, name = None, f"{id_column}: {int(max_rows)}"
+        if self._folder is not None:
+            key = self._key_file(name, key)
+            facts = self._saved("", [name, hashlib.sha256(key).hexdigest()])
+            assert facts is not None
+            resume = Resume.of(self._folder, str(int(max_rows)), facts.key)
+            for earlier in self._cuts:  # a table that this process has cut already goes on without names
+                earlier.forget()
         kept = cut_by_person(
-            (partial(lines, piece) for piece in pieces_from(self._stream, wanted, 0)),
+            lambda skip: (partial(lines, piece) for piece in pieces_from(self._stream, wanted, skip)),
             width=layout.width,
             rows=self._stored_rows,
             max_rows=int(max_rows),
             key=key,
             threads=threads(),
+            resume=resume,
             whole=self._check_unchanged,
         )
         table = object.__new__(ArrowTable)
         table._schema, table._id_column, table._stream = self._schema, None, self._stream
-        table._filtered, table._watch, table._folder = self._filtered, self._watch, None
+        table._filtered, table._watch, table._folder = self._filtered, self._watch, self._folder
         table._stamp, table._stored_rows = self._stamp, self._stored_rows
         table._kept, table._rows = kept, kept.rows
+        if resume is not None:
+            table._cut_key, table._cut_facts = (name, key), resume.dealing.key
+            self._cuts.add(kept)
         return table
+
+    _cut_key: tuple[str, bytes] | None = None
+    _cut_facts: str = ""
+
+    def _key_file(self, name: str, key: bytes) -> bytes:
+        """Return the key that earlier work began with, or keep this one for later work."""
+        saved = self._saved(f"persons-{name.rpartition(' ')[2]}", [name])
+        assert saved is not None
+        found = saved.load_all()[2]
+        if len(found) * 8 == KEY_BYTES:
+            return found.astype("<i8").tobytes()
+        saved.save(0, [np.frombuffer(key, "<i8").astype(np.int64)])
+        return key
+
+    def _forget(self, folder: Path) -> None:
+        """Remove all that was kept of this table: counts, rows, and the key."""
+        own_folder(folder)
+        for path in folder.iterdir():
+            kind, _, rest = path.name.partition("-")
+            if path.name in ("checking", "counting") or (kind in _OF_PERSONS and rest.isdecimal()):
+                Checkpoint(folder, path.name, "").remove(write_over=kind == "persons")
 
     @property
     def whose(self) -> Persons | None:
@@ -438,7 +316,7 @@ class ArrowTable(Encoded):
 
     def _check_records(self) -> int:
         """Encode every record once; return how many there are."""
-        saved = self._saved("checking", [])
+        saved = self._saved("checking", [self._id_column])
         seen, complete, _ = (0, False, []) if saved is None else saved.load([])
         if complete:
             return seen
@@ -460,7 +338,7 @@ class ArrowTable(Encoded):
 
         pieces, more = pieces_from(self._stream, wanted_columns(self._schema, by), seen), True
         while more:
-            some = _Until(pieces, None if saved is None else saved.due)
+            some = Until(pieces, None if saved is None else saved.due)
             seen += sum(in_threads(check, some, threads=threads()))
             more = not some.ended
             if saved is not None and more:

@@ -15,11 +15,13 @@ import contextlib
 import errno
 import os
 import shutil
+import stat
 import tempfile
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import IO, Any, TypeVar
@@ -27,7 +29,9 @@ from typing import IO, Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from understudy._system import take_lock
 from understudy.data.counting.encode import ahead, in_threads
+from understudy.data.files.checkpoint import Checkpoint, Until, own_folder
 from understudy.data.persons import (
     ROWS_AT_ONCE,
     Persons,
@@ -49,25 +53,73 @@ SEGMENT_ROWS = 1 << 10
 """Rows of one bucket that are written in one place, on average: as many as make reading them back cheap."""
 
 _FANOUT = 256
+_NOTHING = np.zeros(0, np.int64)
 T = TypeVar("T")
 _WORD = 8
 
 
 class ScratchFile:
-    """A file without a name, for this process alone.
+    """A file for this process alone: without a name, or with one so that work can go on after the end of its process.
+
+    Parameters
+    ----------
+    folder
+        Where it is; the system's folder for temporary files by default.
+    name
+        Its name in a folder that belongs to this user alone. One process at a time has it.
 
     Privacy
     -------
-    In: private. Other users and processes cannot open it, and the system frees it when this process ends.
+    In: private. Other users cannot open it. The system frees a file without a name when this process ends, however it ends.
     """
 
-    def __init__(self, folder: Path | None = None) -> None:
+    def __init__(self, folder: Path | None = None, name: str | None = None) -> None:
         self._folder = Path(tempfile.gettempdir()) if folder is None else folder
+        self._path = None if name is None else self._folder / name
         self._size = 0
         self._lock = threading.Lock()
-        self._file: IO[bytes] = self._guarded(lambda: tempfile.TemporaryFile(dir=self._folder))  # noqa: SIM115
+        if self._path is not None:
+            own_folder(self._folder)
+        self._file: IO[bytes] = self._guarded(self._open)
         self.close = weakref.finalize(self, self._file.close)
-        """Give the space back. It is given back too when nobody knows the file any more."""
+        """Give the space of a file without a name back. It is given back too when nobody knows the file any more."""
+        if self._path is not None and not take_lock(self._file.fileno()):
+            self.close()
+            raise DataError(
+                f"Another process is at work in {str(self._folder)!r}. Wait for it to end, or name another folder."
+            )
+
+    def _open(self) -> IO[bytes]:
+        if self._path is None:
+            return tempfile.TemporaryFile(dir=self._folder)
+        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+        file = os.fdopen(os.open(self._path, flags, 0o600), "r+b")
+        facts = os.fstat(file.fileno())
+        if facts.st_uid != os.getuid() or facts.st_mode & 0o077 or not stat.S_ISREG(facts.st_mode):
+            file.close()
+            raise DataError(
+                f"{str(self._path)!r} is open to other users. Remove it and count from the start."
+            )
+        return file
+
+    def cut_to(self, size: int) -> bool:
+        """Leave out what stands after so many bytes; say whether there were as many."""
+        there = self._guarded(lambda: os.fstat(self._file.fileno()).st_size)
+        self._size = size if there >= size else 0
+        self._guarded(lambda: os.ftruncate(self._file.fileno(), self._size))
+        return there >= size
+
+    def sync(self) -> int:
+        """Return the size, when everything is on the disk."""
+        self._guarded(lambda: os.fsync(self._file.fileno()))
+        return self._size
+
+    def forget(self) -> None:
+        """Take its name away; this process can still read it."""
+        if self._path is not None:
+            with contextlib.suppress(FileNotFoundError):
+                self._path.unlink()
+            self._path = None
 
     def append(self, content: npt.NDArray[Any]) -> int:
         """Write an array at the end; return where it begins."""
@@ -145,6 +197,20 @@ class _Buckets:
         )
         self.runs.append((self.file.append(found), bounds))  # appending to a list is safe among threads
 
+    def state(self) -> npt.NDArray[np.int64]:
+        """Return what `restore` needs, when all rows are on the disk."""
+        end = self.file.sync()
+        lines = [np.concatenate(([offset], bounds)) for offset, bounds in self.runs]
+        return np.concatenate([np.array([end], np.int64), *lines])
+
+    def restore(self, state: npt.NDArray[np.int64]) -> bool:
+        """Go on from a state; say whether the file still holds it."""
+        if (len(state) - 1) % (self.number + 2) or not self.file.cut_to(int(state[0])):
+            return False
+        lines = state[1:].reshape(-1, self.number + 2)
+        self.runs = [(int(line[0]), line[1:]) for line in lines]
+        return True
+
     def sizes(self) -> npt.NDArray[np.int64]:
         """Return the rows of each bucket."""
         total = np.zeros(self.number, np.int64)
@@ -152,7 +218,7 @@ class _Buckets:
             total += np.diff(bounds)
         return total
 
-    def chunks(self, bucket: int, most: int = ROWS_AT_ONCE) -> Iterator[Words]:
+    def chunks(self, bucket: int) -> Iterator[Words]:
         """Iterate over the rows of a bucket, some at a time."""
         line, waiting, held = self.width * _WORD, [], 0
         for offset, bounds in self.runs:
@@ -162,7 +228,7 @@ class _Buckets:
             raw = self.file.read(offset + start * line, (stop - start) * line)
             waiting.append(np.frombuffer(raw, np.uint64).reshape(-1, self.width))
             held += stop - start
-            if held >= most:
+            if held >= LEAF_ROWS:
                 yield np.concatenate(waiting)
                 waiting, held = [], 0
         if waiting:
@@ -170,6 +236,7 @@ class _Buckets:
 
 
 Chunks = Callable[[], Iterator[Words]]
+Parts = Callable[[int], Iterator[Chunks]]
 Chosen = tuple[Words, npt.NDArray[np.bool_]]
 """Records that stay, and whether each is the first of its person."""
 
@@ -181,6 +248,7 @@ class KeptRows:
         self._file, self._width = file, width
         self._blocks: list[tuple[int, int, int]] = []
         self.rows = 0
+        self.forget = file.forget
 
     def add(self, chosen: Chosen) -> None:
         """Write the records of further persons."""
@@ -188,6 +256,19 @@ class KeptRows:
         if len(records):
             self._blocks.append((self._file.append(records), len(records), self._file.append(first)))
             self.rows += len(records)
+
+    def state(self) -> npt.NDArray[np.int64]:
+        """Return what `restore` needs, when all records are on the disk."""
+        end = self._file.sync()
+        return np.array([end, *(number for block in self._blocks for number in block)], np.int64)
+
+    def restore(self, state: npt.NDArray[np.int64]) -> bool:
+        """Go on from a state; say whether the file still holds it."""
+        if (len(state) - 1) % 3 or not self._file.cut_to(int(state[0])):
+            return False
+        self._blocks = [(int(a), int(b), int(c)) for a, b, c in state[1:].reshape(-1, 3)]
+        self.rows = sum(rows for _, rows, _ in self._blocks)
+        return True
 
     def blocks(self, most: int, skip: int = 0) -> Iterator[tuple[int, int]]:
         """Iterate over places in the file with at most so many rows each, after some rows."""
@@ -209,15 +290,45 @@ class KeptRows:
         return np.cumsum(np.concatenate([np.zeros(0, bool), *flags]), dtype=np.int64) - 1
 
 
+@dataclass(frozen=True)
+class Resume:
+    """What another process needs to go on with cutting a table: a folder of this user alone, and how far it is.
+
+    Attributes
+    ----------
+    folder
+        Where the rows lie meanwhile.
+    dealing, choosing
+        How far the two steps are.
+    name
+        The last part of the names of its files.
+    """
+
+    folder: Path
+    dealing: Checkpoint
+    choosing: Checkpoint
+    name: str
+
+    @classmethod
+    def of(cls, folder: Path, name: str, facts: str) -> Resume:
+        """Return the work of a name, on the condition of some facts."""
+        return cls(
+            folder,
+            Checkpoint(folder, f"dealing-{name}", facts),
+            Checkpoint(folder, f"choosing-{name}", facts),
+            name,
+        )
+
+
 def cut_by_person(
-    parts: Iterator[Callable[[], Iterator[Words]]],
+    parts: Parts,
     *,
     width: int,
     rows: int,
     max_rows: int,
     key: bytes,
     threads: int,
-    folder: Path | None = None,
+    resume: Resume | None = None,
     whole: Callable[[int], None],
 ) -> KeptRows:
     """Keep at most so many rows of each person, and return their records.
@@ -225,7 +336,7 @@ def cut_by_person(
     Parameters
     ----------
     parts
-        Pieces of the table that can be read at the same time. Each iterates over rows of words: two of the person, then the record.
+        Returns pieces of the table after some rows, in their order, that can be read at the same time. Each iterates over rows of words: two of the person, then the record.
     width
         Words of a record.
     rows
@@ -234,8 +345,8 @@ def cut_by_person(
         As for `chosen_rows`.
     threads
         How many work at a time.
-    folder
-        Where the files without a name lie; the system's folder for such by default.
+    resume
+        Where to keep the work; in files without a name by default, which end with the process.
     whole
         Told how many rows were read, before anything is made of them; it refuses a table that changed.
 
@@ -244,41 +355,71 @@ def cut_by_person(
     In and out: private. Which rows stay is what `chosen_rows` says about all rows together: persons are never divided between buckets, and a person whose rows are divided keeps the
     smallest of the words that the parts of it kept.
     """
+    folder = None if resume is None else resume.folder
     with contextlib.ExitStack() as files:
-        buckets = _dealt(
-            parts, width=width, rows=rows, threads=threads, folder=folder, files=files, whole=whole
-        )
-        kept = KeptRows(ScratchFile(folder), width)
-
-        def leaf(bucket: int) -> list[Chosen]:
-            size = int(sizes[bucket])
-            return list(_cut(lambda: buckets.chunks(bucket), size, max_rows, key, folder))
-
-        sizes = buckets.sizes()
-        for found in ahead(leaf, iter(range(buckets.number)), threads=threads):
-            for chosen in found:
-                kept.add(chosen)
+        file = ScratchFile(folder, None if resume is None else f"kept-{resume.name}")
+        failed = files.enter_context(contextlib.ExitStack())
+        failed.callback(file.close)
+        kept = KeptRows(file, width)
+        done, complete, state = (0, False, _NOTHING) if resume is None else resume.choosing.load_all()
+        if not len(state) or not kept.restore(state):
+            done, complete = 0, False
+            kept.restore(np.zeros(1, np.int64))
+        if not complete:
+            buckets = _dealt(
+                parts, width=width, rows=rows, threads=threads, resume=resume, files=files, whole=whole
+            )
+            _choose(buckets, kept, done, max_rows=max_rows, key=key, threads=threads, resume=resume)
+        failed.pop_all()
     return kept
 
 
+def _choose(
+    buckets: _Buckets,
+    kept: KeptRows,
+    done: int,
+    *,
+    max_rows: int,
+    key: bytes,
+    threads: int,
+    resume: Resume | None,
+) -> None:
+    """Choose among the rows of all buckets after the first ``done``, in their order."""
+    sizes = buckets.sizes()
+
+    def leaf(bucket: int) -> list[Chosen]:
+        folder = None if resume is None else resume.folder
+        return list(_cut(partial(buckets.chunks, bucket), int(sizes[bucket]), max_rows, key, folder))
+
+    for found in ahead(leaf, iter(range(done, buckets.number)), threads=threads):
+        for chosen in found:
+            kept.add(chosen)
+        done += 1
+        if resume is not None and resume.choosing.due():
+            resume.choosing.save(done, [kept.state()])
+    if resume is not None:
+        resume.choosing.save(done, [kept.state()], complete=True)
+        buckets.file.forget()
+        resume.dealing.remove()
+
+
 def count_by_rows(
-    parts: Iterator[Callable[[], Iterator[Words]]],
+    parts: Parts,
     *,
     rows: int,
     most: int,
     threads: int,
-    folder: Path | None = None,
     whole: Callable[[int], None],
 ) -> npt.NDArray[np.int64]:
     """Return how many persons have one row, two rows, and so on, those with ``most`` or more last; the parts iterate over the two words of each row's person. Private."""
     check_max_rows(most)
     with contextlib.ExitStack() as files:
-        buckets = _dealt(parts, width=0, rows=rows, threads=threads, folder=folder, files=files, whole=whole)
+        buckets = _dealt(parts, width=0, rows=rows, threads=threads, resume=None, files=files, whole=whole)
         total = np.zeros(most + 1, np.int64)
 
         def leaf(bucket: int) -> npt.NDArray[np.int64]:
             persons, sizes = np.zeros((0, 2), np.uint64), np.zeros(0, np.int64)
-            for chunk in buckets.chunks(bucket, LEAF_MOST):
+            for chunk in buckets.chunks(bucket):
                 persons, sizes = number_of_equals(
                     np.concatenate([persons, chunk]), np.concatenate([sizes, np.ones(len(chunk), np.int64)])
                 )
@@ -290,24 +431,24 @@ def count_by_rows(
 
 
 def _dealt(
-    parts: Iterator[Callable[[], Iterator[Words]]],
+    parts: Parts,
     *,
     width: int,
     rows: int,
     threads: int,
-    folder: Path | None,
+    resume: Resume | None,
     files: contextlib.ExitStack,
     whole: Callable[[int], None],
 ) -> _Buckets:
     """Write the rows of all parts to buckets by the first bits of their persons."""
     bits = min(12, max(1, (rows // LEAF_ROWS).bit_length()))
-    scratch = ScratchFile(folder)
+    scratch = ScratchFile() if resume is None else ScratchFile(resume.folder, f"rows-{resume.name}")
     files.callback(scratch.close)
     scratch.require_room(rows * (2 + width) * _WORD + rows * width * _WORD)
     buckets = _Buckets(scratch, 2 + width, 0, 64 - bits, 1 << bits)
     run_rows = max(ROWS_AT_ONCE, SEGMENT_ROWS << bits)
 
-    def deal(shared: Iterable[Callable[[], Iterator[Words]]]) -> int:
+    def deal(shared: Iterable[Chunks]) -> int:
         waiting: list[Words] = []
         held = seen = 0
         for part in shared:
@@ -324,7 +465,19 @@ def _dealt(
             buckets.add(together, together[:, 0])
         return seen + held
 
-    whole(sum(in_threads(deal, parts, threads=threads)))
+    seen, complete, state = (0, False, _NOTHING) if resume is None else resume.dealing.load_all()
+    if not len(state) or not buckets.restore(state):
+        seen, complete = 0, False
+        buckets.restore(np.zeros(1, np.int64))
+    pieces = iter(()) if complete else parts(seen)
+    while not complete:
+        some = Until(pieces, None if resume is None else resume.dealing.due)
+        seen += sum(in_threads(deal, some, threads=threads))
+        complete = some.ended
+        if complete:
+            whole(seen)
+        if resume is not None:
+            resume.dealing.save(seen, [buckets.state()], complete=complete)
     return buckets
 
 
@@ -343,7 +496,7 @@ def _cut(chunks: Chunks, rows: int, max_rows: int, key: bytes, folder: Path | No
     with contextlib.closing(ScratchFile(folder)) as scratch:
         finer = _spread(scratch, chunks, low, high, lambda lines: lines[:, 0])
         for bucket, size in enumerate(finer.sizes().tolist()):
-            yield from _cut(lambda bucket=bucket: finer.chunks(bucket), size, max_rows, key, folder)  # type: ignore[misc]
+            yield from _cut(partial(finer.chunks, bucket), size, max_rows, key, folder)
 
 
 def _in_cache(lines: Words, max_rows: int, key: bytes) -> Iterator[Chosen]:
@@ -417,7 +570,7 @@ def _smallest(chunks: Chunks, rows: int, max_rows: int, key: bytes, folder: Path
         )
         for bucket, size in enumerate(finer.sizes().tolist()):
             if size:
-                found = _smallest(lambda bucket=bucket: finer.chunks(bucket), size, max_rows, key, folder)  # type: ignore[misc]
+                found = _smallest(partial(finer.chunks, bucket), size, max_rows, key, folder)
                 best = found if best is None else _better([best, found], max_rows)
     assert best is not None
     return best
