@@ -172,6 +172,16 @@ def id_texts(ids: pa.Array, id_column: str) -> pa.Array:
     return attempt(lambda: _texts(ids, id_column), lambda _: _unusable(id_column))
 
 
+def require_ids(ids: pa.Array, id_column: str) -> None:
+    """Refuse ids of which some are missing."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    plain = ids.dictionary_decode() if pa.types.is_dictionary(ids.type) and ids.dictionary.null_count else ids
+    if plain.null_count or (pa.types.is_floating(plain.type) and pc.any(pc.is_nan(plain)).as_py()):
+        raise missing_ids(id_column)
+
+
 def _filler(kind: pa.DataType) -> Any:
     import pyarrow as pa
 
@@ -454,6 +464,28 @@ def chosen_rows(
     most = min(int(max_rows), len(persons) + 1)
     rows, words, first = choose(of_one_type(persons), of_one_type(records), most, _half(key, 1))
     return rows, first, words
+
+
+def first_words(
+    persons: Words, records: Words, key: bytes, copies: npt.NDArray[np.int64] | None = None
+) -> Words:
+    """Return the words of rows, each with the number that is given, or as the first of its kind. Private."""
+    from understudy._compile import of_one_type
+    from understudy.data.counting.person_kernels import row_words
+
+    numbers = np.zeros(len(persons), np.int64) if copies is None else copies
+    words: Words = row_words(of_one_type(persons), of_one_type(records), of_one_type(numbers), _half(key, 1))
+    return words
+
+
+def number_of_equals(persons: Words, weights: npt.NDArray[np.int64]) -> tuple[Words, npt.NDArray[np.int64]]:
+    """Return each person once, with the sum of its weights. Private."""
+    order = np.lexsort((persons[:, 1], persons[:, 0]))
+    persons = persons[order]
+    if not len(persons):
+        return persons, weights
+    first = np.concatenate(([True], (persons[1:] != persons[:-1]).any(axis=1)))
+    return persons[first], np.add.reduceat(weights[order], np.flatnonzero(first))
 
 
 def parts_of_people(people: People, key: bytes) -> Iterator[tuple[npt.NDArray[np.int64], Words]]:

@@ -6,12 +6,13 @@ import codecs
 import datetime as dt
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from understudy.data.files.stream import Stream, attempt
+from understudy.data.files.stream import Piece, Stream, attempt, pieces_from
 from understudy.errors import DataError
 from understudy.schema import Column, Constraint, Schema
 from understudy.schema.coding.calendar import day_of
@@ -191,6 +192,17 @@ class PreparedStream:
         needed = self._preparation.wanted(columns, self._header)
         for batch in self._stream.batches(needed):
             yield attempt(lambda batch=batch: self._preparation.batch(batch, columns), self._explain)  # type: ignore[misc]
+
+    def pieces(self, columns: Sequence[str], rows: int = 0) -> Iterator[Piece]:
+        """Iterate over pieces whose records are prepared where they are read; it begins with the first row."""
+        needed = self._preparation.wanted(columns, self._header)
+
+        def prepared(piece: Piece) -> Iterator[pa.RecordBatch]:
+            for batch in piece():
+                yield attempt(lambda batch=batch: self._preparation.batch(batch, columns), self._explain)  # type: ignore[misc]
+
+        for piece in pieces_from(self._stream, needed, 0):
+            yield partial(prepared, piece)
 
     def _explain(self, error: Exception) -> DataError:
         return DataError(f"The records of {self.label!r} cannot be prepared. Check the types of its columns.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -28,8 +29,25 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 R = TypeVar("R")
 
-THREADS = min(4, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
-"""Threads that encode. Reading and counting happen in a thread of their own beside them."""
+_CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def threads() -> int:
+    """Return how many threads read, encode and count: one per core of this process, or fewer (``UNDERSTUDY_THREADS``).
+
+    Raises
+    ------
+    DataError
+        If the setting is no whole number of at least one.
+    """
+    asked = os.environ.get("UNDERSTUDY_THREADS", "").strip()
+    if not asked:
+        return _CORES
+    if not asked.isdecimal() or int(asked) < 1:
+        raise DataError(
+            "UNDERSTUDY_THREADS must be a whole number, 1 or more: how many threads count at a time."
+        )
+    return min(_CORES, int(asked))
 
 
 def ahead(work: Callable[[T], R], items: Iterator[T], *, threads: int) -> Iterator[R]:
@@ -60,6 +78,45 @@ def ahead(work: Callable[[T], R], items: Iterator[T], *, threads: int) -> Iterat
         pool.shutdown(wait=True, cancel_futures=True)
 
 
+def in_threads(work: Callable[[Iterator[T]], R], items: Iterator[T], *, threads: int) -> list[R]:
+    """Call ``work`` in threads with iterators that share some items, each of which one of them gets; return what they return.
+
+    Items are taken one at a time, in their order. After an error no further items are handed out, and the first error comes up when all have ended.
+
+    Examples
+    --------
+    >>> sorted(sum(in_threads(list, iter(range(5)), threads=2), []))
+    [0, 1, 2, 3, 4]
+    """
+    lock, failed = threading.Lock(), threading.Event()
+    end = object()
+
+    def shared() -> Iterator[T]:
+        while True:
+            with lock:
+                item = end if failed.is_set() else next(items, end)
+            if item is end:
+                return
+            yield item  # type: ignore[misc]
+
+    def run() -> R:
+        try:
+            return work(shared())
+        except BaseException:
+            failed.set()
+            raise
+
+    if threads <= 1:
+        return [run()]
+    with ThreadPoolExecutor(threads, thread_name_prefix="understudy-count") as pool:
+        try:
+            waiting = [pool.submit(run) for _ in range(threads)]
+            return [future.result() for future in waiting]
+        except BaseException:  # an interruption too: the others end with the batch they are at
+            failed.set()
+            raise
+
+
 def encoded_batches(
     stream: Stream, schema: Schema, columns: Sequence[str], *, skip: int = 0
 ) -> Iterator[tuple[int, dict[str, Codes]]]:
@@ -75,7 +132,7 @@ def encoded_batches(
     def encode(batch: pa.RecordBatch) -> tuple[int, dict[str, Codes]]:
         return batch.num_rows, encode_batch(batch, schema, columns)
 
-    return ahead(encode, batches_from(stream, columns, skip), threads=THREADS)
+    return ahead(encode, batches_from(stream, columns, skip), threads=threads())
 
 
 def encode_batch(

@@ -248,3 +248,22 @@ def choose(persons: Words, records: Words, max_rows: int, key: Words) -> Any:
             size += 1
         begin = end
     return kept[:size], words, first[:size]
+
+
+@compiled(nogil=True)
+def grouped(rows: Words, by: Words, low: np.uint64, shift: np.uint64, groups: int) -> Any:
+    """Return rows put together in groups, and where each group begins: a row is in group ``(by - low) >> shift``."""
+    bounds = np.zeros(groups + 2, np.int64)
+    for row in range(len(rows)):
+        bounds[int((by[row] - low) >> shift) + 2] += 1
+    for group in range(2, groups + 2):
+        bounds[group] += bounds[group - 1]
+    found = np.empty(rows.shape, np.uint64)
+    width = rows.shape[1]
+    for row in range(len(rows)):
+        group = int((by[row] - low) >> shift) + 1
+        place = bounds[group]
+        for i in range(width):
+            found[place, i] = rows[row, i]
+        bounds[group] = place + 1
+    return found, bounds[: groups + 1]
