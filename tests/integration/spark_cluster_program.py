@@ -165,7 +165,7 @@ def main(folder: str, rows: int) -> None:
     found["failures"] = len(list(marks.iterdir()))
     found["charged"] = measured(source, "while tasks fail")
 
-    slow = view("slow", whole.repartition(4).mapInArrow(partial(slowly, 0.05), whole.schema))
+    slow = view("slow", whole.repartition(4).mapInArrow(partial(slowly, 0.02), whole.schema))
     table = read_table(slow, SCHEMA)
     struck = executors()[:1]
     timer = threading.Timer(1.0, lambda: [os.kill(pid, signal.SIGKILL) for pid in struck])
