@@ -46,6 +46,9 @@ Coded = Callable[[], Iterator[tuple[int, "dict[str, Codes]"]]]
 
 _OF_PERSONS = ("persons", "rows", "kept", "dealing", "choosing")
 
+BATCHES_BYTES = 1 << 31
+"""What the batches of all threads may take together, about; at least one thread works."""
+
 COUNTERS_BYTES = 1 << 30
 """What the counters of all threads may take together; at least one counts."""
 
@@ -158,7 +161,7 @@ class ArrowTable(Encoded):
         """
         self.require_unchanged()
         size = 8 * sum(totals.size for totals in counter.state)
-        number = max(1, min(threads(), COUNTERS_BYTES // max(1, size)))
+        number = min(_workers(len(counter.columns)), max(1, COUNTERS_BYTES // max(1, size)))
         pace = Pace("counting", self._rows, self._watch, done)
         lock = threading.Lock()
 
@@ -172,6 +175,12 @@ class ArrowTable(Encoded):
                         pace.add(rows)
             return mine
 
+        if number == 1:  # one counter; batches are encoded ahead of it
+            for rows, codes in self._batches(counter.columns, done, task="counting"):
+                counter.add(codes, rows=rows)
+                if saved is not None and saved.due():
+                    saved.save(counter.rows, counter.state)
+            return
         pieces = self._pieces(counter.columns, done)
         more = True
         while more:
@@ -267,7 +276,7 @@ class ArrowTable(Encoded):
             rows=self._stored_rows,
             max_rows=int(max_rows),
             key=key,
-            threads=threads(),
+            threads=_workers(len(wanted)),
             resume=resume,
             whole=self._check_unchanged,
         )
@@ -339,7 +348,7 @@ class ArrowTable(Encoded):
         pieces, more = pieces_from(self._stream, wanted_columns(self._schema, by), seen), True
         while more:
             some = Until(pieces, None if saved is None else saved.due)
-            seen += sum(in_threads(check, some, threads=threads()))
+            seen += sum(in_threads(check, some, threads=_workers(len(names))))
             more = not some.ended
             if saved is not None and more:
                 saved.save(seen, [])
@@ -372,14 +381,18 @@ class ArrowTable(Encoded):
 
         yield from (partial(encode, piece) for piece in pieces_from(self._stream, columns, skip))
 
-    def _batches(self, columns: Sequence[str]) -> Iterator[tuple[int, dict[str, Codes]]]:
-        """Iterate over the rows in their order."""
+    def _batches(
+        self, columns: Sequence[str], skip: int = 0, *, task: str = "reading"
+    ) -> Iterator[tuple[int, dict[str, Codes]]]:
+        """Iterate over the rows in their order, after the first ones."""
         self.require_unchanged()
-        pace = Pace("reading", self._rows, self._watch)
+        pace = Pace(task, self._rows, self._watch, skip)
         if self._kept is None:
-            batches = encoded_batches(self._stream, self._schema, columns)
+            batches = encoded_batches(
+                self._stream, self._schema, columns, skip=skip, threads=_workers(len(columns))
+            )
         else:
-            batches = (item for piece in self._pieces(columns, 0) for item in piece())
+            batches = (item for piece in self._pieces(columns, skip) for item in piece())
         for rows, codes in batches:
             yield rows, codes
             pace.add(rows)
@@ -397,6 +410,11 @@ class ArrowTable(Encoded):
             "Counts from it were thrown away and no noise was drawn from them. Work on a copy that nobody changes, "
             "and read the table again."
         )
+
+
+def _workers(columns: int) -> int:
+    """Return how many threads work on batches with so many columns: fewer where the batches are large."""
+    return max(1, min(threads(), BATCHES_BYTES // (8 * BATCH_ROWS * max(1, columns))))
 
 
 def wanted_columns(schema: Schema, id_column: str | None) -> list[str]:

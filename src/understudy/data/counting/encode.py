@@ -35,6 +35,8 @@ _CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else o
 def threads() -> int:
     """Return how many threads read, encode and count: one per core of this process, or fewer (``UNDERSTUDY_THREADS``).
 
+    Where several processes work at a time they share the cores: what :mod:`understudy.parallel` allows Arrow holds here too.
+
     Raises
     ------
     DataError
@@ -42,7 +44,9 @@ def threads() -> int:
     """
     asked = os.environ.get("UNDERSTUDY_THREADS", "").strip()
     if not asked:
-        return _CORES
+        import pyarrow as pa
+
+        return max(1, min(_CORES, int(pa.cpu_count())))
     if not asked.isdecimal() or int(asked) < 1:
         raise DataError(
             "UNDERSTUDY_THREADS must be a whole number, 1 or more: how many threads count at a time."
@@ -118,7 +122,7 @@ def in_threads(work: Callable[[Iterator[T]], R], items: Iterator[T], *, threads:
 
 
 def encoded_batches(
-    stream: Stream, schema: Schema, columns: Sequence[str], *, skip: int = 0
+    stream: Stream, schema: Schema, columns: Sequence[str], *, skip: int = 0, threads: int
 ) -> Iterator[tuple[int, dict[str, Codes]]]:
     """Iterate over the batches of a stream as ``(rows, codes)``, after the first ``skip`` rows.
 
@@ -132,7 +136,7 @@ def encoded_batches(
     def encode(batch: pa.RecordBatch) -> tuple[int, dict[str, Codes]]:
         return batch.num_rows, encode_batch(batch, schema, columns)
 
-    return ahead(encode, batches_from(stream, columns, skip), threads=threads())
+    return ahead(encode, batches_from(stream, columns, skip), threads=threads)
 
 
 def encode_batch(
