@@ -86,9 +86,7 @@ class Bench:
         counts = table.count_many(self.cliques)
         seconds = cpu() - before
         same = all((one == two).all() for one, two in zip(counts, self.expected, strict=True))
-        self.say(
-            label, what, seconds, f"equal: {same}  ({time.perf_counter() - wall:.1f} s by the clock)"
-        )
+        self.say(label, what, seconds, f"equal: {same}  ({time.perf_counter() - wall:.1f} s by the clock)")
 
     def parquet(self, path: Path) -> None:
         before = cpu()

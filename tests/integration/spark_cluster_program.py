@@ -114,7 +114,10 @@ def measured(source: Database, purpose: str) -> dict:
     curator = Curator(read_table(source, SCHEMA), unit=Unit.add_remove(), ledger=ledger)
     asked = CLIQUES[1:]
     curator.measure_many(curator.counts_many(asked), noise=[Laplace(10.0)] * len(asked), purpose=purpose)
-    return {"entries": sum(entry.event is not None for entry in ledger.entries()), "spent": float(ledger.spent)}
+    return {
+        "entries": sum(entry.event is not None for entry in ledger.entries()),
+        "spent": float(ledger.spent),
+    }
 
 
 def main(folder: str, rows: int) -> None:
@@ -148,7 +151,9 @@ def main(folder: str, rows: int) -> None:
         for number in (1, 5)
     ]
     small = spark.read.parquet(f"{folder}/1000.parquet")
-    tables = {size: read_table(view(f"of{size}", frame), SCHEMA) for size, frame in ((1000, small), (rows, whole))}
+    tables = {
+        size: read_table(view(f"of{size}", frame), SCHEMA) for size, frame in ((1000, small), (rows, whole))
+    }
     found["bytes"] = {
         size: watched.spent(lambda table=table: told(table))[1] for size, table in tables.items()
     }
