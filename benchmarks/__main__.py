@@ -36,6 +36,7 @@ QUICK = {
     "series": ["--rows", "4000", "--seeds", "1"],
     "weights": ["--quick"],
     "large_parquet": ["1000000"],
+    "large_count": ["1000000"],
     "large_fit": ["1000000"],
     "large_output": ["1000000"],
     "cost_model": ["--rows", "200000"],

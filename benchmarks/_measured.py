@@ -148,6 +148,8 @@ RUNS = (
     _run("dips-study3", "papers.dips", "--studies 3 --by-budget --write"),
     _run("dips-study4", "papers.dips", "--studies 4 --by-budget --write"),
     _run("dips-fertility", "papers.dips", "--studies fertility"),
+    _run("large-count", "speed.large_count", "10000000"),
+    _run("large-count-full", "speed.large_count", "100000000 --cores 2"),
     _run("large-fit", "speed.large_fit", "1000000 10000000 100000000"),
     _run("large-output", "speed.large_output", "1000000 10000000 100000000"),
     _run("faults", "trust.faults"),

@@ -444,7 +444,7 @@ MISSED = """\
 - **Modules and code lines.**
   Every fragment that has one reader and no subject was joined to its reader.
   The code grew all the same, by what the guarantee needed: answers that were paid for are kept and repeated, ledgers have anchors and invariants, facts and choices are apart, criteria are typed and come from other packages, and published forms of the papers stand beside ours.
-  What would bring the number down is to give up mechanisms, which are faithful to their papers and stay, and the second encoder of `data/sql`, which goes when databases are counted by batches.
+  What would bring the number down is to give up mechanisms, which are faithful to their papers and stay.
 - **Modules with exactly one importer.**
   The list was read module by module.
   Twelve of those left are commands and five are simulated tables, which a registry names and nothing else should; four are looks, which the wall test wants apart, and compiled kernels, which are imported on first use.

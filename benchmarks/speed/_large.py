@@ -66,13 +66,18 @@ def rows(n: int, generator: np.random.Generator) -> Any:
     )
 
 
-def write(folder: Path, n: int, *, seed: int = 0) -> None:
-    """Write ``n`` records as files of at most two million rows, compressed with zstd."""
+def write(folder: Path, n: int, *, seed: int = 0, persons: int | None = None) -> None:
+    """Write ``n`` records as files of at most two million rows, compressed with zstd; with a column ``person`` if there are so many."""
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
     folder.mkdir(parents=True)
     for number, start in enumerate(range(0, n, CHUNK)):
-        chunk = rows(min(CHUNK, n - start), np.random.default_rng([seed, number]))
+        generator = np.random.default_rng([seed, number])
+        chunk = rows(min(CHUNK, n - start), generator)
+        if persons is not None:
+            ids = generator.integers(0, persons, chunk.num_rows)
+            chunk = chunk.append_column("person", pa.array(ids))
         pq.write_table(
             chunk, folder / f"part-{number:05d}.parquet", compression="zstd", row_group_size=1 << 18
         )

@@ -46,7 +46,11 @@ def measured(command: Sequence[str], *, every: float = 1.0) -> dict[str, Any]:
     before = os.times()
     start = time.perf_counter()
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)}
+        command,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"},
     )
     peak = [0.0]
     over = threading.Event()

@@ -58,7 +58,7 @@ def count(path: Path) -> None:
     counted = time.perf_counter()
     after_counting = peak_mb()
     source = np.random.default_rng(0)
-    table.truncated("person", 3, lambda n: source.integers(0, 2**64, n, np.uint64))
+    table.truncated("person", 3, source.bytes(32))
     truncated = time.perf_counter()
     assert all(int(marginal.sum()) == table.exact_row_count() for marginal in counts)
     facts = [checked - start, counted - checked, after_counting, truncated - counted, peak_mb()]

@@ -1,15 +1,19 @@
-"""All 560 three-way marginals of msnbc where the table is: DuckDB, PostgreSQL and Spark beside the local kernel.
+"""All 560 three-way marginals of msnbc, or of a larger table like it, where the table is: DuckDB, PostgreSQL and Spark beside Parquet.
 
-Run with ``python benchmarks/speed/sql_counting.py [duckdb] [parquet] [spark] [postgresql://...]`` (the first two by default).
-A PostgreSQL server must be running; a table named ``understudy_msnbc`` is made there and dropped afterwards. CPU
-seconds are those of this process and of its children (Spark's Java); for PostgreSQL the server's are not included.
-Every count is compared with the local kernel.
+Run with ``python -m benchmarks.speed.sql_counting [--rows N] [ENGINE ...]``: ``duckdb``, ``parquet-by-duckdb``, ``spark`` (a local one of two threads), ``MASTER``
+(``local-cluster[4,1,2048]``, ``spark://...``) or ``postgresql://...``; the first two by default. A PostgreSQL server must be running; a table named ``understudy_msnbc`` is made there
+and dropped afterwards.
+
+For every engine: CPU seconds of opening the table (every record is encoded and checked), of counting when the codes are held here, of counting when every question is streamed,
+and of the driver alone, which hands over the same batches to nobody. CPU seconds are those of this process and of its children (Spark's Java and Python); for PostgreSQL those of the
+server are not included. Every count is compared with that of the table in memory. DuckDB is also asked to count by itself (``GROUP BY``), which is what pushing the encoding down would
+save at best: those queries read plain numbers and clean nothing.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
-import sys
 import tempfile
 import time
 from itertools import combinations
@@ -20,15 +24,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import csv
 
-from understudy.data import Database, SqlTable, connect, read_table
-from understudy.data.sql import table as sql_table
+from understudy.data import ArrowTable, Database, SparkTable, connect, read_table
 from understudy.schema import Integer, Schema
 
 FILE = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "msnbc" / "msnbc.csv.gz"
 
 
 def cpu() -> float:
-    """CPU seconds of this process and all its descendants so far."""
+    """CPU seconds of this process and all its descendants so far, ended ones included."""
     ticks, mine = 0, {os.getpid()}
     stats = {}
     for entry in Path("/proc").iterdir():
@@ -37,7 +40,7 @@ def cpu() -> float:
                 fields = (entry / "stat").read_text().rpartition(")")[2].split()
             except OSError:
                 continue
-            stats[int(entry.name)] = (int(fields[1]), int(fields[11]) + int(fields[12]))
+            stats[int(entry.name)] = (int(fields[1]), sum(map(int, fields[11:15])))
     grown = True
     while grown:
         found = {pid for pid, (parent, _) in stats.items() if parent in mine} | mine
@@ -46,93 +49,131 @@ def cpu() -> float:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
-def records() -> pa.Table:
-    if FILE.exists():
+def records(rows: int | None) -> pa.Table:
+    """Msnbc, or as many rows as asked for, drawn from a skewed distribution over columns of the same shape."""
+    if rows is None and FILE.exists():
         return csv.read_csv(pa.input_stream(FILE))
-    print(f"No {FILE}; counting a random table of the same shape.")
     generator = np.random.default_rng(0)
-    return pa.table({f"site_{i}": (generator.random(989_818) ** 4 * 18).astype(np.int64) for i in range(16)})
-
-
-def measure(label: str, source: Database, schema: Schema, cliques: list, expected: list) -> None:
-    connected = connect(source)
-    list(connected.batches("SELECT 1 AS one"))
-    before, wall = cpu(), time.perf_counter()
-    table = read_table(connected, schema)
-    opened = cpu()
-    counts = table.count_many(cliques)
-    done = cpu()
-    same = all((one == two).all() for one, two in zip(counts, expected, strict=True))
-    print(
-        f"{label:28} open {opened - before:6.2f} s  count {done - opened:6.2f} s  together {done - before:6.2f} s CPU"
-        f"  ({time.perf_counter() - wall:.1f} s by the clock)  equal: {same}"
+    rows = 989_818 if rows is None else rows
+    return pa.table(
+        {f"site_{i}": (generator.random(rows, np.float32) ** 4 * 18).astype(np.int16) for i in range(16)}
     )
-    if source.kind == "duckdb":
-        kept, sql_table._RECORDS_AT_LEAST = sql_table._RECORDS_AT_LEAST, 0
-        for sets in (True, False):
+
+
+class Bench:
+    """One table and its exact counts."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self.rows = table.num_rows
+        self.schema = Schema(
+            columns=tuple(Integer(name, minimum=0, maximum=17) for name in table.column_names)
+        )
+        self.cliques = list(combinations(self.schema.names, 3))
+        local = read_table(table, self.schema)
+        local.count_many(self.cliques[:2])  # compile
+        before = cpu()
+        self.expected = local.count_many(self.cliques)
+        self.say("table in memory", "count", cpu() - before)
+
+    def say(self, label: str, what: str, seconds: float, told: str = "") -> None:
+        print(
+            f"{label:28} {what:34} {seconds:7.2f} s CPU {seconds / self.rows * 1e6:7.3f} us per row  {told}",
+            flush=True,
+        )
+
+    def count(self, label: str, what: str, table: object) -> None:
+        before, wall = cpu(), time.perf_counter()
+        counts = table.count_many(self.cliques)
+        seconds = cpu() - before
+        same = all((one == two).all() for one, two in zip(counts, self.expected, strict=True))
+        self.say(label, what, seconds, f"equal: {same}  ({time.perf_counter() - wall:.1f} s by the clock)")
+
+    def parquet(self, path: Path) -> None:
+        before = cpu()
+        table = ArrowTable(path, self.schema)
+        self.say("Parquet file", "open", cpu() - before)
+        self.count("Parquet file", "count, streamed", table)
+
+    def engine(self, label: str, source: Database) -> None:
+        session = connect(source)
+        if source.kind == "spark":
+            table = SparkTable(session, self.schema)  # workers start, kernels compile
+            table.count_many(self.cliques[:2])
             before = cpu()
-            sql_table.prefers_sets = lambda chosen=sets, **_: chosen  # type: ignore[attr-defined]
-            there = SqlTable(connected, schema, max_memory_mb=0)
-            counts = there.count_many(cliques)
-            same = all((one == two).all() for one, two in zip(counts, expected, strict=True))
-            how = "grouping sets" if sets else "streamed records"
-            print(f"{label:28} {how}, nothing held: {cpu() - before:6.2f} s CPU  equal: {same}")
-        sql_table._RECORDS_AT_LEAST = kept
-    connected.close()
+            table = SparkTable(session, self.schema)
+            self.say(label, "open", cpu() - before)
+            self.count(label, "count on executors", table)
+            session.close()
+            return
+        query = session.relation.select(*self.schema.names)
+        before = cpu()
+        assert sum(batch.num_rows for batch in session.batches(query)) == self.rows
+        self.say(label, "driver alone", cpu() - before)
+        before = cpu()
+        table = read_table(session, self.schema)
+        self.say(label, "open, codes held", cpu() - before)
+        self.count(label, "count, codes held", table)
+        table = read_table(session, self.schema, max_memory_mb=0)
+        self.count(label, "count, streamed", table)
+        if source.kind == "duckdb":
+            self.pushed_down(label, session)
+        session.close()
+
+    def pushed_down(self, label: str, session: object) -> None:
+        """Let the engine count some of the marginals by itself, one query each."""
+        relation, some = session.relation, self.cliques[::56]
+        before = cpu()
+        for clique in some:
+            list(session.batches(relation.group_by(list(clique)).aggregate(n=relation.count())))
+        self.say(label, f"GROUP BY, {len(some)} marginals of {len(self.cliques)}", cpu() - before)
 
 
-def main(asked: list[str]) -> None:
-    table = records()
-    schema = Schema(columns=tuple(Integer(name, minimum=0, maximum=17) for name in table.column_names))
-    cliques = list(combinations(schema.names, 3))
-    local = read_table(table, schema)
-    local.count_many(cliques[:2])  # compile
-    before = cpu()
-    expected = local.count_many(cliques)
-    print(
-        f"{'local kernel':28} {cpu() - before:6.2f} s CPU for {len(cliques)} marginals of {table.num_rows:,} rows"
-    )
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("engines", nargs="*", default=["duckdb", "parquet-by-duckdb"])
+    parser.add_argument("--rows", type=int)
+    asked = parser.parse_args()
+    table = records(asked.rows)
+    print(f"{table.num_rows:,} rows, {table.num_columns} columns, 560 marginals of 5,832 cells")
+    bench = Bench(table)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "msnbc.parquet"
-        pq.write_table(table, path)
-        for engine in asked or ["duckdb", "parquet"]:
+        pq.write_table(table, path, row_group_size=1 << 18)
+        names = table.column_names
+        if any(engine.startswith("postgresql://") for engine in asked.engines):
+            written = pa.BufferOutputStream()
+            csv.write_csv(table, written, csv.WriteOptions(include_header=False))
+        del table
+        bench.parquet(path)
+        for engine in asked.engines:
             if engine == "duckdb":
                 import duckdb
 
                 with duckdb.connect(f"{folder}/msnbc.duckdb") as connection:
                     connection.execute(f"CREATE TABLE t AS SELECT * FROM '{path}'")
-                measure(
-                    "DuckDB file",
-                    Database(url=f"{folder}/msnbc.duckdb", table="t"),
-                    schema,
-                    cliques,
-                    expected,
-                )
-            elif engine == "parquet":
-                source = Database(url="duckdb://", table=str(path))
-                measure("DuckDB over Parquet", source, schema, cliques, expected)
-            elif engine == "spark":
-                source = Database(url="local[2]", table=str(path))
-                measure("Spark local[2]", source, schema, cliques, expected)
+                bench.engine("DuckDB file", Database(url=f"{folder}/msnbc.duckdb", table="t"))
+            elif engine == "parquet-by-duckdb":
+                bench.engine("Parquet by DuckDB", Database(url="duckdb://", table=str(path)))
+            elif engine.startswith("postgresql://"):
+                on_postgres(bench, engine, names, written.getvalue().to_pybytes())
             else:
-                on_postgres(engine, table, schema, cliques, expected)
+                master = "local[2]" if engine == "spark" else engine
+                bench.engine(f"Spark {master}", Database(url=master, table=str(path)))
 
 
-def on_postgres(url: str, table: pa.Table, schema: Schema, cliques: list, expected: list) -> None:
+def on_postgres(bench: Bench, url: str, names: list[str], written: bytes) -> None:
     import psycopg
 
-    columns = ", ".join(f"{name} smallint" for name in table.column_names)
+    columns = ", ".join(f"{name} smallint" for name in names)
     with psycopg.connect(url, autocommit=True) as connection, connection.cursor() as cursor:
         cursor.execute(f"CREATE TABLE understudy_msnbc ({columns})")
         with cursor.copy("COPY understudy_msnbc FROM STDIN (FORMAT csv)") as copy:
-            sink = pa.BufferOutputStream()
-            csv.write_csv(table, sink, csv.WriteOptions(include_header=False))
-            copy.write(sink.getvalue().to_pybytes())
+            copy.write(written)
         try:
-            measure("PostgreSQL", Database(url=url, table="understudy_msnbc"), schema, cliques, expected)
+            bench.engine("PostgreSQL", Database(url=url, table="understudy_msnbc"))
         finally:
             cursor.execute("DROP TABLE understudy_msnbc")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -194,7 +194,7 @@ def shared_rows(patch: Patch) -> None:
 
 
 def unlimited_persons(patch: Patch) -> None:
-    patch.setattr(LocalTable, "truncated", lambda self, column, most, words: self)
+    patch.setattr(LocalTable, "truncated", lambda self, column, most, key: self)
 
 
 def people_by_weight(patch: Patch) -> None:

@@ -1,4 +1,4 @@
-"""Exact counts from engines equal the local kernel bit for bit, by every plan of counting."""
+"""Exact counts from engines equal those of the table in memory bit for bit, held here or streamed for every question."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ import pytest
 from sql_support import assert_same_counts
 
 from understudy.data import Database, SqlTable, connect, read_table
-from understudy.data.sql import plans as _plans
-from understudy.data.sql import table as table_module
 from understudy.schema import Integer, Schema
 
 duckdb = pytest.importorskip("duckdb", reason="no DuckDB (pip install 'understudy[sql]')")
@@ -39,57 +37,63 @@ def parquet(records, tmp_path_factory):
     return folder
 
 
+@pytest.fixture(scope="module")
+def filled(postgres, records):
+    postgres.fill("counting", records)
+    return postgres
+
+
 def sources(request, engine, records, parquet):
     if engine == "duckdb":
         return connect(Database(url="duckdb://", table=str(parquet)))
     if engine == "spark":
         return connect(Database(url=request.getfixturevalue("spark"), table=str(parquet)))
-    server = request.getfixturevalue("postgres")
-    with server.connect() as connection:
-        connection.execute("DROP TABLE IF EXISTS counting")
-    server.fill("counting", records)
-    return connect(Database(url=server.url, table="public.counting"))
+    return connect(Database(url=request.getfixturevalue("filled").url, table="public.counting"))
 
 
+def assert_same_records(one, two, names):
+    for left, right in zip(one.distinct(names), two.distinct(names), strict=True):
+        assert left.dtype == right.dtype
+        assert (left == right).all()
+
+
+@pytest.mark.parametrize("limit", [0, 1024], ids=["streamed", "held"])
 @pytest.mark.parametrize("engine", ["duckdb", "postgres", "spark"])
-def test_every_plan_counts_what_the_local_kernel_counts(request, monkeypatch, engine, records, parquet):
+def test_engines_count_what_the_table_in_memory_counts(request, engine, limit, records, parquet):
     local = read_table(records, SCHEMA)
     session = sources(request, engine, records, parquet)
-    held = SqlTable(session, SCHEMA)
-    assert held._held is not None
-    assert_same_counts(local, held, CLIQUES)
-    codes, counts = local.distinct(("b", "a"))
-    for one, two in zip(held.distinct(("b", "a")), (codes, counts), strict=True):
-        assert (one == two).all()
+    there = read_table(session, SCHEMA, max_memory_mb=limit)
+    assert_same_counts(local, there, CLIQUES)
+    for names in (("b", "a"), (), SCHEMA.names):
+        assert_same_records(there, local, names)
+    # the order is the same for all columns and in every call
+    one = np.concatenate([chunk["f"] for chunk in there.chunks(("f",), rows=700)])
+    two = np.concatenate([chunk["d"] for chunk in there.chunks(("d",), rows=900)])
+    pairs = zip(records["f"].to_pylist(), records["d"].to_pylist(), strict=True)
+    assert sorted(zip(one.tolist(), two.tolist(), strict=True)) == sorted(pairs)
 
-    monkeypatch.setattr(table_module, "_RECORDS_AT_LEAST", 10)
+
+@pytest.mark.parametrize("engine", ["duckdb", "postgres"])
+def test_one_round_of_questions_is_one_pass_over_the_columns_it_needs(
+    request, monkeypatch, engine, records, parquet
+):
+    session = sources(request, engine, records, parquet)
+    there = read_table(session, SCHEMA, max_memory_mb=0)
     asked = []
     monkeypatch.setattr(
-        session, "batches", lambda query, inner=session.batches: asked.append(query) or inner(query)
+        session, "batches", lambda query, inner=session.batches: asked.append(query.columns) or inner(query)
     )
-    there = SqlTable(session, SCHEMA, max_memory_mb=0)
-    assert there._held is None
-    for sets in (True, False) if session.streams else (True,):
-        monkeypatch.setattr(table_module, "prefers_sets", lambda chosen=sets, **_: chosen)
-        asked.clear()
-        assert_same_counts(local, there, CLIQUES)
-        assert len(asked) <= 2  # an estimate, and one query for all 46 marginals
-        assert isinstance(asked[-1], str) == sets  # grouping sets are written out, the rest is an expression
-    if engine == "spark":
-        return  # the rest is the same code, and jobs of Spark are slow
-    for one, two in zip(there.distinct(("b", "a")), (codes, counts), strict=True):
-        assert (one == two).all()
-    for table in (held, there):  # the order is the same for all columns and in every call
-        one = np.concatenate([chunk["f"] for chunk in table.chunks(("f",), rows=700)])
-        two = np.concatenate([chunk["d"] for chunk in table.chunks(("d",), rows=900)])
-        pairs = zip(records["f"].to_pylist(), records["d"].to_pylist(), strict=True)
-        assert sorted(zip(one.tolist(), two.tolist(), strict=True)) == sorted(pairs)
+    there.count_many([("a", "b"), ("b",), ("b", "d"), ()])
+    assert [sorted(columns) for columns in asked] == [["a", "b", "d"]]
+    held = read_table(session, SCHEMA)
+    asked.clear()
+    held.count_many([("a", "b"), ("b",), ("b", "d"), ()])
+    assert asked == []
 
 
 def test_a_marginal_that_is_too_large_is_refused_before_anything_is_asked(monkeypatch, parquet):
     from understudy.errors import DomainTooLarge
 
-    monkeypatch.setattr(table_module, "_RECORDS_AT_LEAST", 10)
     session = connect(Database(url="duckdb://", table=str(parquet)))
     wide = Schema(columns=tuple(Integer(name, minimum=0, maximum=2000) for name in SIZES))
     table = SqlTable(session, wide, max_memory_mb=0)
@@ -107,16 +111,6 @@ def test_an_empty_table_is_counted(tmp_path):
     assert table.count(("a", "b")).sum() == 0
     assert list(table.chunks()) == []
     assert table.distinct(("a",))[1].tolist() == []
-
-
-def test_merged_cliques_cover_every_clique_and_stay_small():
-    cliques = list(itertools.combinations(SIZES, 3))
-    groups = _plans.merged(SCHEMA.domain, cliques)
-    assert sorted(clique for inside in groups.values() for clique in inside) == sorted(cliques)
-    for larger, inside in groups.items():
-        assert SCHEMA.domain.cells(larger) <= _plans.MERGED_CELLS
-        assert all(set(clique) <= set(larger) for clique in inside)
-    assert len(groups) < len(cliques) / 4
 
 
 def msnbc(shared_data):

@@ -21,7 +21,6 @@ from sql_support import (
 
 from understudy.data import Database, Derived, Preparation, connect, read_table
 from understudy.data.arrow import ArrowTable
-from understudy.data.sql import reading
 from understudy.errors import DataError
 from understudy.schema import Boolean, Categorical, Constraint, Date, Integer, Real, Schema
 
@@ -121,15 +120,14 @@ def test_all_cleaning_rules_together_agree_with_the_local_ones(request, engine):
         assert_same_counts(local, read_table(session, schema, prepare=prepare), small_cliques(schema, 1))
 
 
-def test_too_many_odd_entries_are_refused_without_showing_one(tmp_path):
+def test_entries_that_only_the_reader_of_the_schema_can_judge_are_read_however_many_there_are(tmp_path):
+    """Before, more than 5,000 different ones were refused."""
     path = tmp_path / "odd.duckdb"
     with duckdb.connect(str(path)) as connection:
-        connection.execute("CREATE TABLE t AS SELECT 'secret' || range AS age FROM range(6000)")
+        connection.execute("CREATE TABLE t AS SELECT ' ' || range || '.0 ' AS age FROM range(6000)")
     schema = Schema(columns=(Integer("age", minimum=0, maximum=99, missing=True, out_of_domain="to-other"),))
-    with pytest.raises(DataError, match="too many different entries") as raised:
-        read_table(Database(url=str(path), table="t"), schema)
-    assert "secret" not in str(raised.value)
-    assert raised.value.__context__ is None
+    counts = read_table(Database(url=str(path), table="t"), schema).count(("age",))
+    assert counts.tolist() == [1] * 100 + [5900, 0]
 
 
 @pytest.mark.parametrize("kind", ["date", "timestamp"])
@@ -197,26 +195,6 @@ def test_what_duckdb_writes_when_memory_is_short_is_for_nobody_else(tmp_path):
         assert (
             len(list(session.batches("SELECT 1 AS one"))) == len(list(other.batches("SELECT 1 AS one"))) == 1
         )
-
-
-def test_an_entry_that_cannot_be_written_into_a_query_is_not_shown(tmp_path, monkeypatch):
-    path = tmp_path / "odd.duckdb"
-    with duckdb.connect(str(path)) as connection:
-        connection.execute("CREATE TABLE t AS SELECT 'secret' AS age")
-
-    def quoting(base, entries):
-        if entries:
-            raise TypeError(f"no such literal: {[entry.value for entry in entries]}")
-        return base
-
-    monkeypatch.setattr(reading, "_resolved", quoting)
-    schema = Schema(
-        columns=(Integer("age", minimum=0, maximum=99, missing=True, out_of_domain="to-missing"),)
-    )
-    with pytest.raises(DataError, match="withheld") as raised:
-        read_table(Database(url=str(path), table="t"), schema)
-    assert "secret" not in str(raised.value)
-    assert raised.value.__context__ is None
 
 
 def test_the_words_of_a_table_are_read_as_in_memory(tmp_path):

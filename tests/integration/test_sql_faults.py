@@ -18,7 +18,6 @@ from services import missing_spark
 
 from understudy.curator import Curator
 from understudy.data import Database, SqlTable, connect, read_table
-from understudy.data.sql import table as table_module
 from understudy.errors import DataError
 from understudy.privacy import Laplace, Ledger, PureDP, Unit
 from understudy.schema import Integer, Schema
@@ -29,12 +28,6 @@ pytest.importorskip("ibis", reason="no Ibis (pip install 'understudy[sql]')")
 SCHEMA = Schema(columns=(Integer("a", minimum=0, maximum=9), Integer("b", minimum=0, maximum=9)))
 RECORDS = pa.table({"a": [i % 10 for i in range(500)], "b": [i % 7 for i in range(500)]})
 SECRET = "zzsecretzz"
-
-
-@pytest.fixture
-def nothing_held(monkeypatch):
-    """Make tables ask the database for every question, as large ones do."""
-    monkeypatch.setattr(table_module, "_RECORDS_AT_LEAST", 0)
 
 
 def curator_of(table):
@@ -78,7 +71,7 @@ def strike(server, function):
         )
 
 
-def test_a_snapshot_does_not_see_what_is_written_meanwhile(filled, nothing_held):
+def test_a_snapshot_does_not_see_what_is_written_meanwhile(filled):
     table = SqlTable(Database(url=filled.url, table="stable"), SCHEMA, max_memory_mb=0)
     before = table.count(("a", "b"))
     with filled.connect() as connection:
@@ -96,7 +89,7 @@ def test_a_snapshot_does_not_see_what_is_written_meanwhile(filled, nothing_held)
             connection.execute("INSERT INTO stable SELECT i % 10, i % 7 FROM generate_series(0, 499) AS i")
 
 
-def test_a_lost_connection_is_an_error_that_costs_nothing(filled, nothing_held):
+def test_a_lost_connection_is_an_error_that_costs_nothing(filled):
     table = SqlTable(Database(url=filled.url, table="stable"), SCHEMA, max_memory_mb=0)
     curator, ledger = curator_of(table)
     noisy = curator.measure(curator.counts(("a",)), noise=Laplace(10.0), purpose="first")
@@ -140,7 +133,7 @@ def test_what_the_server_says_is_not_repeated(filled):
     assert_clear(raised, "withheld")
 
 
-def test_a_failed_query_leaves_the_snapshot_as_it_was(filled, nothing_held):
+def test_a_failed_query_leaves_the_snapshot_as_it_was(filled):
     session = connect(Database(url=filled.url, table="stable"))
     table = SqlTable(session, SCHEMA, max_memory_mb=0)
     with pytest.raises(DataError):
@@ -184,7 +177,7 @@ def test_a_password_in_an_address_is_refused_before_anything_is_connected(filled
 # -- files behind a table --------------------------------------------------------------------------
 
 
-def test_a_parquet_file_that_changes_between_scans_is_noticed(tmp_path, nothing_held):
+def test_a_parquet_file_that_changes_between_scans_is_noticed(tmp_path):
     path = tmp_path / "t.parquet"
     pq.write_table(RECORDS, path)
     table = SqlTable(Database(url="duckdb://", table=str(path)), SCHEMA, max_memory_mb=0)
@@ -196,7 +189,7 @@ def test_a_parquet_file_that_changes_between_scans_is_noticed(tmp_path, nothing_
     assert ledger.spent == 0
 
 
-def test_a_duckdb_file_that_is_replaced_is_noticed(tmp_path, nothing_held):
+def test_a_duckdb_file_that_is_replaced_is_noticed(tmp_path):
     path = tmp_path / "t.duckdb"
     with duckdb.connect(str(path)) as connection:
         connection.register("records", RECORDS)
@@ -224,7 +217,7 @@ def test_an_interrupted_duckdb_query_is_an_error(tmp_path):
     assert_clear(raised, "cancelled")
 
 
-def test_without_a_snapshot_the_table_must_be_declared_immutable_and_is_checked(tmp_path, nothing_held):
+def test_without_a_snapshot_the_table_must_be_declared_immutable_and_is_checked(tmp_path):
     path = tmp_path / "t.sqlite"
     with sqlite3.connect(path) as connection:
         connection.execute("CREATE TABLE t (a INTEGER, b INTEGER)")
@@ -249,7 +242,7 @@ def test_without_a_snapshot_the_table_must_be_declared_immutable_and_is_checked(
 # -- Spark -----------------------------------------------------------------------------------------
 
 
-def test_a_spark_job_that_is_cancelled_and_files_that_change(spark, tmp_path, nothing_held):
+def test_a_spark_job_that_is_cancelled_and_files_that_change(spark, tmp_path):
     from pyspark.sql import SparkSession
 
     session = SparkSession.getActiveSession()
@@ -274,7 +267,7 @@ def test_a_spark_job_that_is_cancelled_and_files_that_change(spark, tmp_path, no
     over.set()
     assert_clear(raised, "cancelled")
 
-    table = SqlTable(Database(url=spark, table=str(path)), SCHEMA, max_memory_mb=0)
+    table = read_table(Database(url=spark, table=str(path)), SCHEMA)
     curator, ledger = curator_of(table)
     assert curator.measure(curator.counts(("a",)), noise=Laplace(10.0), purpose="p").values.shape == (10,)
     spent = ledger.spent

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from understudy.data import LocalTable, Table
 from understudy.data.events import EventsTable
+from understudy.data.persons import KEY_BYTES
 from understudy.marginals import Measurement, Statistic
 from understudy.mechanisms import Model
 from understudy.privacy import Ledger, Unit
@@ -72,7 +73,7 @@ def counted(table: Table, unit: Unit) -> Table:
     """Return what a curator counts of a made-up table whose units have rows that are alike."""
     if unit.id_column is None:
         return table
-    return table.truncated(unit.id_column, unit.max_rows, lambda rows: np.arange(rows, dtype=np.uint64))
+    return table.truncated(unit.id_column, unit.max_rows, bytes(KEY_BYTES))
 
 
 def pairs_for(text: str, relation: str, *, max_rows: int = 1) -> Iterator[Pair]:

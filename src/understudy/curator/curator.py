@@ -20,6 +20,7 @@ from understudy.curator.journal import Journal, Question
 from understudy.curator.rounding import GRID_WIDENING, charged_steps, grid_of, on_grid
 from understudy.curator.sealed import LOOK_FAILED, SealedCounts, SealedScalar
 from understudy.data import Table
+from understudy.data.persons import KEY_BYTES
 from understudy.data.regrouped import regrouped
 from understudy.errors import BudgetError, DataError, LookFailed, SchemaError, UnderstudyError
 from understudy.marginals import Measurement, in_batches
@@ -151,7 +152,7 @@ class Curator:
         self._randomness: Randomness = SystemRandomness() if randomness is None else randomness
         self._whole = table
         if unit.id_column is not None:
-            table = table.truncated(unit.id_column, unit.max_rows, self._randomness.words)
+            table = table.truncated(unit.id_column, unit.max_rows, self._randomness.bytes(KEY_BYTES))
         if not isinstance(getattr(table, "filtered", None), bool):
             raise DataError(
                 f"A {type(table).__name__} does not say whether records were left out of it by their values. Give it a property "
@@ -321,7 +322,7 @@ class Curator:
     def cut_to(self, max_rows: int) -> Curator:
         """Return a curator of the same table and allowance that counts at most ``max_rows`` rows of a person, fewer than its unit allows.
 
-        The whole table is cut anew, with fresh random words.
+        The whole table is cut anew, with a fresh key.
 
         Raises
         ------
@@ -343,7 +344,7 @@ class Curator:
         if self._table.schema != self._whole.schema:
             raise BudgetError("Cut the rows of persons before columns are regrouped.")
         child = copy.copy(self)
-        child._table = self._whole.truncated(unit.id_column, max_rows, self._randomness.words)
+        child._table = self._whole.truncated(unit.id_column, max_rows, self._randomness.bytes(KEY_BYTES))
         child._unit = replace(unit, max_rows=max_rows)
         child._state_rows(self._allowance.scope)
         return child

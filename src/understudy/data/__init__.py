@@ -18,8 +18,9 @@ from understudy.data.prepare import Derived, Preparation
 from understudy.data.sources import read_frame, read_table
 from understudy.data.sql.engines import connect
 from understudy.data.sql.source import Database, is_database
+from understudy.data.sql.spark import SparkTable
 from understudy.data.sql.table import SqlTable
-from understudy.data.table import Table, Words, records_digest
+from understudy.data.table import Table, records_digest
 
 __all__ = [
     "ArrowTable",
@@ -28,10 +29,10 @@ __all__ = [
     "Derived",
     "LocalTable",
     "Preparation",
+    "SparkTable",
     "SqlTable",
     "Table",
     "Watch",
-    "Words",
     "check_output_format",
     "connect",
     "digest_content",

@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import json
-import os
 import secrets
-import stat
-import time
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from understudy.data.counting.counting import Counts, MarginalCounter, distinct_records, merge_distinct
-from understudy.data.counting.encode import encoded_batches
+from understudy.data.counting.encode import encode_batch, encoded_batches, in_threads, threads
+from understudy.data.files.checkpoint import Checkpoint, Until, key_of, own_folder
 from understudy.data.files.dataset import DatasetStream
-from understudy.data.files.stream import Pace, Stream, Watch, nobody
-from understudy.data.persons import Persons, by_rows, check_max_rows, kept_rows_of_stream, parts_of_stream
-from understudy.data.table import DEFAULT_CHUNK_ROWS, Encoded, Words, read_without
+from understudy.data.files.spool import KeptRows, Resume, count_by_rows, cut_by_person
+from understudy.data.files.stream import BATCH_ROWS, Pace, Piece, Stream, Watch, nobody, pieces_from
+from understudy.data.persons import (
+    KEY_BYTES,
+    Persons,
+    RecordWords,
+    check_key,
+    check_max_rows,
+    person_keys,
+    require_ids,
+)
+from understudy.data.table import DEFAULT_CHUNK_ROWS, Encoded, read_without
 from understudy.errors import DataError
 
 if TYPE_CHECKING:
@@ -31,147 +38,19 @@ if TYPE_CHECKING:
 
     from understudy.schema import Codes, Schema
 
-# ----------------------------------------------------------------------------------------
-# Counts so far, kept in a file of the custodian's own so that a long count survives the end of its process.
-#
-# Exact counts are as private as the records. They are written only where the caller names a folder for them, to
-# files that nobody else may read, and removed when the count is complete. Ledgers, models and bundles never
-# hold them.
-
-MAGIC = b"understudy counts so far 1\n"
-
-SAVE_SECONDS = 60.0
-"""How often a count is saved. At worst so much work is done twice."""
-
-Arrays = Sequence[npt.NDArray[np.int64]]
-
-
-def key_of(*facts: object) -> str:
-    """Return a digest of everything that must be equal for counts to be continued."""
-    return hashlib.sha256(json.dumps(facts, default=repr).encode("utf-8")).hexdigest()
-
-
-@dataclass
-class Checkpoint:
-    """One resumable pass over the records: how many rows are done, and the counts of those rows.
-
-    Parameters
-    ----------
-    folder
-        Made if absent, for this user alone.
-    name
-        Which pass: one file each.
-    key
-        From `key_of`. A file with another key belongs to other records or questions and is replaced.
-
-    Raises
-    ------
-    DataError
-        If the folder or file can be read by others, belongs to somebody else, or cannot be written.
-
-    Privacy
-    -------
-    In: private counts. Out: a private file, readable by this user alone. It is as sensitive as the table: put it
-    on the disk of the table, not into a folder that is shared, backed up elsewhere or published.
-    """
-
-    folder: Path
-    name: str
-    key: str
-    _saved: float = field(default_factory=time.monotonic, repr=False)
-
-    def load(self, sizes: Sequence[int]) -> tuple[int, bool, list[npt.NDArray[np.int64]]]:
-        """Return rows done, whether that is all, and the counts; zeros where there is nothing to go on from."""
-        fresh = (0, False, [np.zeros(size, np.int64) for size in sizes])
-        _own_folder(self.folder)
-        body = _read_private(self._path)
-        if body is None:
-            return fresh
-        head, _, rest = body.removeprefix(MAGIC).partition(b"\n")
-        try:
-            facts = json.loads(head)
-            if facts["key"] != self.key:
-                return fresh
-            whole = facts["sha256"] == hashlib.sha256(rest).hexdigest() and len(rest) == 8 * sum(sizes)
-            rows, complete = int(facts["rows"]), bool(facts["complete"])
-        except (ValueError, KeyError, TypeError):
-            return fresh
-        if not whole:  # cut off or damaged: count again
-            return fresh
-        joined = np.frombuffer(rest, "<i8").astype(np.int64)
-        return rows, complete, np.split(joined, np.cumsum(sizes)[:-1]) if len(sizes) else []
-
-    def save(self, rows: int, arrays: Arrays, *, complete: bool = False) -> None:
-        """Replace the file by these counts; it is on the disk when this returns."""
-        rest = b"".join(np.ascontiguousarray(array, "<i8").tobytes() for array in arrays)
-        facts: dict[str, Any] = {"key": self.key, "rows": int(rows), "complete": complete}
-        facts["sha256"] = hashlib.sha256(rest).hexdigest()
-        temporary = self._path.with_name(f".{self.name}.{secrets.token_hex(6)}")
-        try:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
-            with os.fdopen(os.open(temporary, flags, 0o600), "wb") as file:
-                file.write(MAGIC + json.dumps(facts).encode("ascii") + b"\n" + rest)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(self._path)
-        except OSError as error:
-            with contextlib.suppress(OSError):
-                temporary.unlink()
-            raise DataError(
-                f"Counts so far cannot be kept in {str(self.folder)!r}: {error.strerror or 'the system refused'}. "
-                "Make room, choose another folder, or count without it."
-            ) from None
-        self._saved = time.monotonic()
-
-    def due(self) -> bool:
-        """Say whether it is time to save again."""
-        return time.monotonic() - self._saved >= SAVE_SECONDS
-
-    def remove(self) -> None:
-        """Forget what was kept."""
-        with contextlib.suppress(FileNotFoundError):
-            self._path.unlink()
-
-    @property
-    def _path(self) -> Path:
-        return self.folder / self.name
-
-
-def _own_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        facts = folder.stat()
-    except OSError as error:
-        raise DataError(
-            f"Counts so far cannot be kept in {str(folder)!r}: {error.strerror or 'the system refused'}."
-        ) from None
-    if facts.st_uid != os.getuid() or facts.st_mode & 0o077:
-        raise DataError(
-            f"The folder {str(folder)!r} is open to other users. Exact counts are as private as the table: use a "
-            "folder of your own with permissions 700."
-        )
-
-
-def _read_private(path: Path) -> bytes | None:
-    try:
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
-    except FileNotFoundError:
-        return None
-    except OSError:
-        raise DataError(f"{str(path)!r} cannot be read. Remove it and count from the start.") from None
-    with os.fdopen(descriptor, "rb") as file:
-        facts = os.fstat(descriptor)
-        if facts.st_uid != os.getuid() or facts.st_mode & 0o077 or not stat.S_ISREG(facts.st_mode):
-            raise DataError(f"{str(path)!r} is open to other users. Remove it and count from the start.")
-        body = file.read()
-    if not body.startswith(MAGIC):
-        raise DataError(
-            f"{str(path)!r} does not hold counts so far and is left alone. Choose another folder."
-        )
-    return body
-
-
 Path_ = str | PathLike[str]
+
+
+Coded = Callable[[], Iterator[tuple[int, "dict[str, Codes]"]]]
+"""What encodes some of the rows."""
+
+_OF_PERSONS = ("persons", "rows", "kept", "dealing", "choosing")
+
+BATCHES_BYTES = 1 << 31
+"""What the batches of all threads may take together, about; at least one thread works."""
+
+COUNTERS_BYTES = 1 << 30
+"""What the counters of all threads may take together; at least one counts."""
 
 
 class ArrowTable(Encoded):
@@ -198,8 +77,11 @@ class ArrowTable(Encoded):
         A folder of this user alone, where counts so far are kept once a minute. When the same table is counted
         again after its process ended, the count goes on from there. The files hold **exact counts**: they are
         as private as the table, and are removed when a count is complete. Without it, a count goes on after
-        errors of a disk that pass, but not after the end of its process. Parquet files only, and not for tables
-        that are truncated by person: another run draws other rows, and counts of two draws must not be mixed.
+        errors of a disk that pass, but not after the end of its process. Parquet files only.
+
+        Of a table that is cut by person the folder also holds the key that decided which rows stay, and the encoded rows that are being sorted. A second run goes on with that key
+        and not with one of its own: counts of one key are never added to counts of another, so what comes out is what one run with the first key would have given, at
+        most ``max_rows`` rows of each person. The key is drawn before a record is read and says nothing about the table by itself; it is written over and removed with the counts.
 
     Raises
     ------
@@ -239,38 +121,80 @@ class ArrowTable(Encoded):
         self._watch = watch or nobody
         self._folder = None if checkpoint is None else Path(checkpoint)
         self._stream = as_stream(source, wanted_columns(schema, id_column))
-        self._kept: npt.NDArray[np.bool_] | None = None
+        self._kept: KeptRows | None = None
+        self._cuts: weakref.WeakSet[KeptRows] = weakref.WeakSet()
         self._stamp = self._stream.stamp()
-        if self._folder is not None and not (
-            isinstance(self._stream, DatasetStream) and self._stamp and id_column is None
-        ):
+        if self._folder is not None and not (isinstance(self._stream, DatasetStream) and self._stamp):
             raise DataError(
-                "checkpoint= needs Parquet files as they are: no CSV, no preparation while reading, and no id column, "
-                "because another run would truncate to other rows and counts of two draws must not be mixed."
+                "checkpoint= needs Parquet files as they are: no CSV, and no preparation while reading."
             )
         self._stored_rows = self._check_records()
         self._rows = self._stored_rows
 
     def count_many(self, cliques: Iterable[Sequence[str]]) -> list[Counts]:
-        """Return the exact marginals of several cliques. Private. Reads the files once."""
-        counter = MarginalCounter(self._schema.domain, cliques)
+        """Return the exact marginals of several cliques. Private. Reads the files once, on all cores (see `_counted`)."""
+        asked = [tuple(clique) for clique in cliques]
+        counter = MarginalCounter(self._schema.domain, asked)
         if not counter.columns:
             counter.add({}, rows=self._rows)
             return counter.counts()
-        saved = self._saved("counting", [sorted(counter.columns), counter.layout])
+        saved = self._saved("counting", [sorted(counter.columns), counter.layout, self._cut_facts])
+        if saved is not None and self._cut_key is not None:
+            self._key_file(*self._cut_key)  # other counts of this table may have ended and removed it
         done = 0
         if saved is not None:
             done, _, state = saved.load([totals.size for totals in counter.state])
             counter.restore(done, state)
-        for rows, codes in self._batches(counter.columns, skip=done, task="counting"):
-            counter.add(codes, rows=rows)
-            done += rows
-            if saved is not None and saved.due():
-                saved.save(done, counter.state)
+        self._count(counter, asked, done, saved)
         if self._folder is not None:
-            for name in ("checking", "counting"):
-                Checkpoint(self._folder, name, "").remove()
+            self._forget(self._folder)
         return counter.counts()
+
+    def _count(
+        self, counter: MarginalCounter, asked: list[tuple[str, ...]], done: int, saved: Checkpoint | None
+    ) -> None:
+        """Add all rows after the first ``done`` to a counter.
+
+        Threads take pieces of the table, each with a counter of its own; counts are whole numbers, so that the sum of all counters is the same whichever thread
+        counted which piece. Counters that are large are fewer. When it is time to save, no further pieces are handed out; those that were are then the first of the table, and all
+        of them are counted.
+        """
+        self.require_unchanged()
+        size = 8 * sum(totals.size for totals in counter.state)
+        number = min(_workers(len(counter.columns)), max(1, COUNTERS_BYTES // max(1, size)))
+        pace = Pace("counting", self._rows, self._watch, done)
+        lock = threading.Lock()
+
+        def count(pieces: Iterator[Coded]) -> MarginalCounter:
+            with lock:
+                mine = free.pop()
+            for piece in pieces:
+                for rows, codes in piece():
+                    mine.add(codes, rows=rows)
+                    with lock:
+                        pace.add(rows)
+            return mine
+
+        if number == 1:  # one counter; batches are encoded ahead of it
+            for rows, codes in self._batches(counter.columns, done, task="counting"):
+                counter.add(codes, rows=rows)
+                if saved is not None and saved.due():
+                    saved.save(counter.rows, counter.state)
+            return
+        pieces = self._pieces(counter.columns, done)
+        more = True
+        while more:
+            free = [counter, *(MarginalCounter(self._schema.domain, asked) for _ in range(number - 1))]
+            some = Until(pieces, None if saved is None else saved.due)
+            for other in in_threads(count, some, threads=number):
+                if other is not counter:
+                    counter.merge(other.rows, other.state)
+            more = not some.ended
+            if saved is not None and more:
+                saved.save(counter.rows, counter.state)
+        if counter.rows != self._rows:
+            raise self._changed()
+        self.require_unchanged()
 
     def distinct(self, columns: Sequence[str]) -> tuple[Codes, Counts]:
         """Return the distinct records of some columns, sorted, and how often each occurs. Private.
@@ -299,61 +223,101 @@ class ArrowTable(Encoded):
         """Return how many people have one row, two rows, and so on; those with ``most`` rows or more come last. Private."""
         if id_column != self._id_column or self._kept is not None:
             raise read_without(id_column)
-        found = by_rows(np.zeros(0, np.int64), most)
-        for place, persons in parts_of_stream(
-            lambda: (batch.column(id_column) for batch in self._stream.batches([id_column])),
-            id_column,
+        key = secrets.token_bytes(KEY_BYTES)  # decides nothing but where rows are kept meanwhile
+        return count_by_rows(
+            lambda skip: (
+                partial(self._persons_of, piece, key)
+                for piece in pieces_from(self._stream, [id_column], skip)
+            ),
             rows=self._stored_rows,
-        ):
-            self._check_unchanged(len(persons) if place is None else self._stored_rows)
-            found += by_rows(persons, most)
-        return found
+            most=int(most),
+            threads=threads(),
+            whole=self._check_unchanged,
+        )
 
-    def truncated(self, id_column: str, max_rows: int, words: Words) -> ArrowTable:
-        """Return the table with at most ``max_rows`` rows per person, chosen at random.
+    def _persons_of(self, piece: Piece, key: bytes) -> Iterator[npt.NDArray[np.uint64]]:
+        for batch in piece():
+            yield person_keys(batch.column(str(self._id_column)), key, str(self._id_column))
 
-        See `Table.truncated` for the argument. One byte per row is kept in memory; the ids are read
-        several times, each time comparing only those of one part of the persons.
+    def truncated(self, id_column: str, max_rows: int, key: bytes) -> ArrowTable:
+        """Return the table with at most ``max_rows`` rows per person, chosen by a key.
+
+        See `Table.truncated` for the argument. Every record is read once more and sorted on disk by its person (:mod:`understudy.data.files.spool`); the result answers from what is
+        written there and does not read the files again.
         """
         check_max_rows(max_rows)
+        check_key(key)
         if id_column != self._id_column or self._kept is not None:
             raise read_without(id_column)
-        kept = kept_rows_of_stream(
-            lambda: (batch.column(id_column) for batch in self._stream.batches([id_column])),
-            id_column,
+        layout = RecordWords.of(self._schema.domain)
+        self.require_unchanged()
+        wanted = wanted_columns(self._schema, id_column)
+        pace, lock = Pace("cutting", self._stored_rows, self._watch), threading.Lock()
+
+        def lines(piece: Piece) -> Iterator[npt.NDArray[np.uint64]]:
+            for batch in piece():
+                codes = encode_batch(batch, self._schema, self._schema.domain.names)
+                persons = person_keys(batch.column(id_column), key, id_column)
+                yield np.concatenate([persons, layout.pack(codes, batch.num_rows)], axis=1)
+                with lock:
+                    pace.add(batch.num_rows)
+
+        resume, name = None, f"{id_column}: {int(max_rows)}"
+        if self._folder is not None:
+            key = self._key_file(name, key)
+            facts = self._saved("", [name, hashlib.sha256(key).hexdigest()])
+            assert facts is not None
+            resume = Resume.of(self._folder, str(int(max_rows)), facts.key)
+            for earlier in self._cuts:  # a table that this process has cut already goes on without names
+                earlier.forget()
+        kept = cut_by_person(
+            lambda skip: (partial(lines, piece) for piece in pieces_from(self._stream, wanted, skip)),
+            width=layout.width,
             rows=self._stored_rows,
             max_rows=int(max_rows),
-            words=words,
+            key=key,
+            threads=_workers(len(wanted)),
+            resume=resume,
+            whole=self._check_unchanged,
         )
-        self._check_unchanged(len(kept))
         table = object.__new__(ArrowTable)
         table._schema, table._id_column, table._stream = self._schema, None, self._stream
-        table._filtered, table._watch, table._folder = self._filtered, self._watch, None
+        table._filtered, table._watch, table._folder = self._filtered, self._watch, self._folder
         table._stamp, table._stored_rows = self._stamp, self._stored_rows
-        table._kept, table._rows = kept, int(kept.sum())
-        table._cut_by = id_column
+        table._kept, table._rows = kept, kept.rows
+        if resume is not None:
+            table._cut_key, table._cut_facts = (name, key), resume.dealing.key
+            self._cuts.add(kept)
         return table
 
-    _cut_by: str | None = None
+    _cut_key: tuple[str, bytes] | None = None
+    _cut_facts: str = ""
+
+    def _key_file(self, name: str, key: bytes) -> bytes:
+        """Return the key that earlier work began with, or keep this one for later work."""
+        saved = self._saved(f"persons-{name.rpartition(' ')[2]}", [name])
+        assert saved is not None
+        found = saved.load_all()[2]
+        if len(found) * 8 == KEY_BYTES:
+            return found.astype("<i8").tobytes()
+        saved.save(0, [np.frombuffer(key, "<i8").astype(np.int64)])
+        return key
+
+    def _forget(self, folder: Path) -> None:
+        """Remove all that was kept of this table: counts, rows, and the key."""
+        own_folder(folder)
+        for path in folder.iterdir():
+            kind, _, rest = path.name.partition("-")
+            if path.name in ("checking", "counting") or (kind in _OF_PERSONS and rest.isdecimal()):
+                Checkpoint(folder, path.name, "").remove(write_over=kind == "persons")
 
     @property
     def whose(self) -> Persons | None:
-        """Of a table that was cut by person: a number per row that is the same for rows of one person, as of one in memory; read anew when it is asked for. Private.
+        """Of a table that was cut by person: a number per row that is the same for rows of one person, as of one in memory. Private.
 
         Whether a table is in memory depends on how large it is, which is private: what is done with its rows must not.
         """
-        if self._cut_by is None or self._kept is None:
-            return None
-        id_column, found, so_far = self._cut_by, np.zeros(self._stored_rows, np.int64), 0
-        for place, persons in parts_of_stream(
-            lambda: (batch.column(id_column) for batch in self._stream.batches([id_column])),
-            id_column,
-            rows=self._stored_rows,
-        ):
-            self._check_unchanged(len(persons) if place is None else self._stored_rows)
-            found[place] = persons + so_far
-            so_far += int(persons.max(initial=-1)) + 1
-        return np.asarray(found[self._kept])
+        return None if self._kept is None else self._kept.whose()
 
     def require_unchanged(self) -> None:
         """Refuse to go on if a file was added, removed, replaced or written to."""
@@ -361,16 +325,32 @@ class ArrowTable(Encoded):
 
     def _check_records(self) -> int:
         """Encode every record once; return how many there are."""
-        saved = self._saved("checking", [])
+        saved = self._saved("checking", [self._id_column])
         seen, complete, _ = (0, False, []) if saved is None else saved.load([])
         if complete:
             return seen
         total = getattr(self._stream, "count_rows", lambda: None)()
-        pace = Pace("checking", total, self._watch, seen)
-        for rows, _ in encoded_batches(self._stream, self._schema, self._schema.domain.names, skip=seen):
-            seen += rows
-            pace.add(rows)
-            if saved is not None and saved.due():
+        pace, lock = Pace("checking", total, self._watch, seen), threading.Lock()
+        names, by = self._schema.domain.names, self._id_column
+
+        def check(pieces: Iterator[Piece]) -> int:
+            found = 0
+            for piece in pieces:
+                for batch in piece():
+                    encode_batch(batch, self._schema, names)
+                    if by is not None:
+                        require_ids(batch.column(by), by)
+                    found += batch.num_rows
+                    with lock:
+                        pace.add(batch.num_rows)
+            return found
+
+        pieces, more = pieces_from(self._stream, wanted_columns(self._schema, by), seen), True
+        while more:
+            some = Until(pieces, None if saved is None else saved.due)
+            seen += sum(in_threads(check, some, threads=_workers(len(names))))
+            more = not some.ended
+            if saved is not None and more:
                 saved.save(seen, [])
         if self._stream.stamp() != self._stamp:
             raise self._changed()
@@ -383,19 +363,42 @@ class ArrowTable(Encoded):
             return None
         return Checkpoint(self._folder, name, key_of(self._schema.fingerprint(), self._stamp, facts))
 
+    def _pieces(self, columns: Sequence[str], skip: int) -> Iterator[Coded]:
+        """Iterate over pieces of the table that can be encoded at the same time, after its first rows."""
+        kept = self._kept
+        if kept is not None:
+            layout = RecordWords.of(self._schema.domain)
+
+            def read(block: tuple[int, int]) -> Iterator[tuple[int, dict[str, Codes]]]:
+                yield block[1], layout.unpack(kept.read(block), columns)
+
+            yield from (partial(read, block) for block in kept.blocks(BATCH_ROWS, skip))
+            return
+
+        def encode(piece: Piece) -> Iterator[tuple[int, dict[str, Codes]]]:
+            for batch in piece():
+                yield batch.num_rows, encode_batch(batch, self._schema, columns)
+
+        yield from (partial(encode, piece) for piece in pieces_from(self._stream, columns, skip))
+
     def _batches(
-        self, columns: Sequence[str], *, skip: int = 0, task: str = "reading"
+        self, columns: Sequence[str], skip: int = 0, *, task: str = "reading"
     ) -> Iterator[tuple[int, dict[str, Codes]]]:
+        """Iterate over the rows in their order, after the first ones."""
         self.require_unchanged()
-        pace = Pace(task, self._stored_rows, self._watch, skip)
-        for rows, codes in encoded_batches(self._stream, self._schema, columns, skip=skip):
-            if self._kept is None:
-                yield rows, codes
-            else:
-                kept = self._kept[pace.done : pace.done + rows]
-                yield int(kept.sum()), {name: column[kept] for name, column in codes.items()}
+        pace = Pace(task, self._rows, self._watch, skip)
+        if self._kept is None:
+            batches = encoded_batches(
+                self._stream, self._schema, columns, skip=skip, threads=_workers(len(columns))
+            )
+        else:
+            batches = (item for piece in self._pieces(columns, skip) for item in piece())
+        for rows, codes in batches:
+            yield rows, codes
             pace.add(rows)
-        self._check_unchanged(pace.done)
+        if pace.done != self._rows:
+            raise self._changed()
+        self.require_unchanged()
 
     def _check_unchanged(self, rows: int) -> None:
         if rows != self._stored_rows or self._stream.stamp() != self._stamp:
@@ -407,6 +410,11 @@ class ArrowTable(Encoded):
             "Counts from it were thrown away and no noise was drawn from them. Work on a copy that nobody changes, "
             "and read the table again."
         )
+
+
+def _workers(columns: int) -> int:
+    """Return how many threads work on batches with so many columns: fewer where the batches are large."""
+    return max(1, min(threads(), BATCHES_BYTES // (8 * BATCH_ROWS * max(1, columns))))
 
 
 def wanted_columns(schema: Schema, id_column: str | None) -> list[str]:

@@ -18,10 +18,9 @@ from understudy.data.files.dataset import DatasetStream
 from understudy.data.files.stream import attempt, is_csv, name_problems
 from understudy.data.holdout import HoldOut
 from understudy.data.local import LocalTable
-from understudy.data.persons import Persons, check_max_rows, draw_words, ids_from_pandas, kept_rows
+from understudy.data.persons import People, hashed_texts, ids_from_pandas
 from understudy.data.sources import in_memory, read_frame
 from understudy.data.sql.source import is_database
-from understudy.data.table import Words, read_without
 from understudy.errors import DataError
 from understudy.schema import Categorical, Codes, Schema
 from understudy.schema.coding.profile import PROFILE, profile_of, text_of_entry
@@ -57,7 +56,7 @@ class EntryTable(LocalTable):
         cls,
         columns: Mapping[str, tuple[Places, list[str]]],
         *,
-        persons: Mapping[str, Persons] | None = None,
+        persons: Mapping[str, People] | None = None,
         filtered: bool = False,
     ) -> EntryTable:
         """Put a table together from its texts."""
@@ -75,7 +74,7 @@ class EntryTable(LocalTable):
         cls,
         schema: Schema,
         codes: Mapping[str, Codes],
-        persons: Mapping[str, Persons],
+        persons: Mapping[str, People],
         texts: dict[str, tuple[Places, list[str]]],
         *,
         filtered: bool,
@@ -114,18 +113,32 @@ class EntryTable(LocalTable):
             counted = sorted(self.texts(name).items())
             yield json.dumps([name, counted]).encode("ascii")
 
-    def truncated(self, id_column: str, max_rows: int, words: Words) -> EntryTable:
-        """Return the table with at most ``max_rows`` rows per person, chosen as `LocalTable.truncated` chooses them."""
-        check_max_rows(max_rows)
-        if id_column not in self._persons:
-            raise read_without(id_column)
-        kept = kept_rows(self._persons[id_column], draw_words(words, self._rows), int(max_rows))
+    def truncated(self, id_column: str, max_rows: int, key: bytes) -> EntryTable:
+        """Return the table with at most ``max_rows`` rows per person, chosen as `LocalTable.truncated` chooses them.
+
+        The record of a row is its texts, not their codes: rows with equal codes and other texts have words of their own.
+        """
+        kept, _ = self._kept(id_column, max_rows, key)
         return EntryTable._with_texts(
             self._schema,
             {name: codes[kept] for name, codes in self._columns.items()},
             {},
             {name: (places[kept], distinct) for name, (places, distinct) in self._texts.items()},
             filtered=self._filtered,
+        )
+
+    def _records_as_words(self, key: bytes) -> Callable[[npt.NDArray[np.int64]], npt.NDArray[np.uint64]]:
+        """Return what gives the texts at some places as words: two for each, a keyed hash."""
+        import pyarrow as pa
+
+        hashed: list[tuple[Places, npt.NDArray[np.uint64]]] = []
+        for places, distinct in self._texts.values():
+            texts = pa.array([text.encode("utf-8", "surrogatepass") for text in distinct], pa.large_binary())
+            nothing = np.zeros((1, 2), np.uint64)
+            hashed.append((places, np.concatenate([hashed_texts(texts, key), nothing])))
+        return lambda chosen: np.concatenate(
+            [np.zeros((len(chosen), 0), np.uint64), *(words[places[chosen]] for places, words in hashed)],
+            axis=1,
         )
 
 
@@ -281,7 +294,7 @@ def read_entries(
         return attempt(lambda: _column_of(table, found.index(name)), _unreadable)
 
     texts = {name: attempt(lambda name=name: _texts_of(read(name)), _unreadable) for name in columns}  # type: ignore[misc]
-    persons: dict[str, Persons] = {}
+    persons: dict[str, People] = {}
     if id_column is not None:
         persons[id_column] = ids_from_pandas(read(id_column), id_column)
     return EntryTable.of(texts, persons=persons, filtered=hold_out is not None)

@@ -7,11 +7,11 @@ them in expectation. A record holds the row, what is fixed about the entity, its
 **Entities without rows.** Where a table of entities says who they are (:mod:`understudy.data.linked`), an entity may have no rows. It gives ``k`` equal records too: what is fixed
 about it, the number 0, and in the columns of events the code for none. So every entity gives exactly ``k`` records, whatever the number of its rows.
 
-**Sensitivity.** Which records an entity gives is a function of its own rows (in both tables, where there are two) and of the random words of these rows. Take two tables that differ in one entity, and the same
-words for all other rows: all other entities give the same records in both. Adding or removing the entity adds or removes its ``k`` records; replacing
+**Sensitivity.** Which records an entity gives is a function of its own rows (in both tables, where there are two) and of the key that the curator drew: the word of a row is a keyed hash of its entity, its
+record (its place in the order included) and the number of equal rows of the entity before it (:mod:`understudy.data.persons`). Take two tables that differ in one entity, and any one key: all other entities give the same records in both. Adding or removing the entity adds or removes its ``k`` records; replacing
 it replaces ``k`` records by ``k``. The records are therefore a table with at most ``k`` rows per unit, as `understudy.privacy.Unit` wants it, and every
 bound that holds for such tables holds here: a marginal changes by at most ``k`` in L1 and L2 under add-remove, by at most ``2k`` in L1 and ``sqrt(2) k`` in L2 under replace-one.
-(The words are independent of the tables, so a mechanism that is private for each fixed choice of words is private.)
+(The key is drawn without looking at the tables, so a mechanism that is private for each key is private.)
 
 **Bias.** Given the number of rows ``n``, the expected share of the records with a property is the mean, over the entities with ``n`` rows, of the share of their rows with it: no
 row is favoured, although few are kept. A table that is cut to ``k`` rows counts an entity with ``n > k`` rows as one with ``k``, and nothing in it says so. Here the number of rows
@@ -33,8 +33,16 @@ import numpy.typing as npt
 from understudy.data.counting.counting import code_dtype
 from understudy.data.identity import file_stamps
 from understudy.data.local import LocalTable
-from understudy.data.persons import Persons, check_max_rows, draw_words, marks_of_persons, mixed
-from understudy.data.table import Table, Words, read_without
+from understudy.data.persons import (
+    Persons,
+    RecordWords,
+    check_key,
+    check_max_rows,
+    marks_of_persons,
+    mixed,
+    words_of_rows,
+)
+from understudy.data.table import Table, read_without
 from understudy.errors import DataError
 from understudy.schema import Schema
 from understudy.schema.entities import (
@@ -95,7 +103,7 @@ class EventsTable(LocalTable):
     >>> from understudy.schema import Boolean, Schema
     >>> schema = Schema([Boolean("died")], entity={"id": "patient"})
     >>> rows = LocalTable(schema, {"died": [0, 0, 1, 0]}, persons={"patient": [7, 7, 7, 8]})
-    >>> records = EventsTable(rows).truncated("patient", 6, np.arange(4, dtype=np.uint64))
+    >>> records = EventsTable(rows).truncated("patient", 6, bytes(32))
     >>> records.count(("number_of_events", "died"))[:3].tolist()  # six records of each patient
     [[6, 0], [0, 0], [4, 2]]
     """
@@ -132,15 +140,16 @@ class EventsTable(LocalTable):
         columns = [self._columns[name] for name in self._schema.names]
         for name in sorted(self._persons):
             yield name.encode("utf-8")
-            yield marks_of_persons(self._persons[name], columns, self._order).astype("<u8").tobytes()
+            yield marks_of_persons(self._persons[name].numbers, columns, self._order).astype("<u8").tobytes()
         if self._without is not None:
             alone = [self._without.columns[name] for name in sorted(self._without.columns)]
             yield self._without.number.to_bytes(8, "big")
             yield marks_of_persons(np.arange(self._without.number), alone, None).astype("<u8").tobytes()
 
-    def truncated(self, id_column: str, max_rows: int, words: Words) -> LocalTable:
+    def truncated(self, id_column: str, max_rows: int, key: bytes) -> LocalTable:
         """Return the event records: exactly ``max_rows`` of each entity."""
         check_max_rows(max_rows)
+        check_key(key)
         if id_column not in self._persons:
             raise read_without(id_column)
         if id_column != self._schema.entity.id:  # type: ignore[union-attr]
@@ -148,7 +157,7 @@ class EventsTable(LocalTable):
                 f"The schema says that rows belong to {self._schema.entity.id!r} (entity.id) and the unit that they belong to {id_column!r}. "  # type: ignore[union-attr]
                 "Name the same column."
             )
-        persons, drawn = self._persons[id_column], draw_words(words, self._rows)
+        persons = self._persons[id_column].numbers
         entities = int(persons.max(initial=-1)) + 1
         alone = 0 if self._without is None else self._without.number
         if (entities + alone) * int(max_rows) > MOST_RECORDS:
@@ -156,6 +165,7 @@ class EventsTable(LocalTable):
                 "There are too many event records for this number of rows per person. Choose a smaller one (max_rows_per_person): in a fit of two levels it "
                 "costs no accuracy to speak of."
             )
+        drawn = self._words(id_column, key)
         rows, starts, sizes = in_order(persons, drawn, self._order)
         copies = shares(persons[rows], sizes, mixed(drawn)[rows], int(max_rows))
         place = np.arange(len(rows)) - np.repeat(starts, sizes)
@@ -170,13 +180,21 @@ class EventsTable(LocalTable):
             )
         return self._records(rows, np.repeat(starts, sizes), np.repeat(sizes, sizes), place, event, idle)
 
+    def _words(self, id_column: str, key: bytes) -> npt.NDArray[np.uint64]:
+        """Return a word for each row, from its entity, its codes, its place in the order, and the number of equal rows of the entity before it."""
+        records = RecordWords.of(self._schema.domain).pack(self._columns, self._rows)
+        if self._order is not None:
+            exact = np.float64 if self._order.dtype.kind == "f" else np.int64
+            records = np.column_stack([records, self._order.astype(exact).view(np.uint64)])
+        return words_of_rows(self._persons[id_column], records, key)
+
     def levels(self) -> tuple[LocalTable, LocalTable]:
         """Return every entity once and every event once, as event records: not what is counted, but what an evaluation compares. Private.
 
         Of an entity only what is fixed and the number of events have a meaning.
         """
         assert self._schema.entity is not None
-        persons = self._persons[self._schema.entity.id]
+        persons = self._persons[self._schema.entity.id].numbers
         rows, starts, sizes = in_order(persons, np.arange(self._rows, dtype=np.uint64), self._order)
         place = np.arange(len(rows)) - np.repeat(starts, sizes)
         given = rows, np.repeat(starts, sizes), np.repeat(sizes, sizes), place

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import hashlib
 import json
 import os
@@ -19,6 +18,7 @@ import numpy.typing as npt
 
 from understudy.data.files.stream import Stream, attempt
 from understudy.data.identity import digest_content
+from understudy.data.persons import id_text
 from understudy.data.private_files import write_private
 from understudy.errors import DataError
 
@@ -232,7 +232,7 @@ class HoldOut:
         """Say for each of some ids whether its rows belong to this part. Private."""
         words = [
             hashlib.blake2b(
-                id_text(item).encode("utf-8", "surrogatepass"), key=self.key, digest_size=8
+                _text(item).encode("utf-8", "surrogatepass"), key=self.key, digest_size=8
             ).digest()
             for item in ids
         ]
@@ -306,19 +306,12 @@ def _own_file(path: Path, wrong: DataError) -> tuple[bytes, bool]:
         return file.read(), own and not facts.st_mode & 0o077
 
 
-def id_text(item: object) -> str:
-    """Return an id as it is written, the same whichever library read it.
-
-    Examples
-    --------
-    >>> id_text(7), id_text(7.0), id_text("007"), id_text(dt.datetime(2020, 1, 2)), id_text(dt.date(2020, 1, 2))
-    ('7', '7', '007', '2020-01-02', '2020-01-02')
-    """
-    if isinstance(item, float | np.floating) and float(item).is_integer():
-        return str(int(item))
-    if isinstance(item, dt.datetime) and item.time() == dt.time():
-        return item.date().isoformat()
-    return item.isoformat() if isinstance(item, dt.date) else str(item)
+def _text(item: object) -> str:
+    """Return an id as text; what names no person, or nobody, is refused where rows are put to persons."""
+    try:
+        return id_text(item)
+    except TypeError:
+        return str(item)
 
 
 class PartStream:

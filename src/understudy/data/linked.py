@@ -35,11 +35,11 @@ from understudy.data.files.csv import CsvStream
 from understudy.data.files.dataset import DatasetStream
 from understudy.data.files.stream import attempt, is_csv, name_problems
 from understudy.data.files.survey import is_survey, read_survey
-from understudy.data.holdout import HoldOut, id_text
+from understudy.data.holdout import HoldOut
 from understudy.data.identity import file_stamps
 from understudy.data.local import LocalTable
 from understudy.data.output import ENDINGS
-from understudy.data.persons import missing_ids
+from understudy.data.persons import People, id_text, missing_ids
 from understudy.data.sources import fetch_tables, in_memory, read_frame, refuse_reading_options
 from understudy.data.sql.source import Database, is_database
 from understudy.data.table import Table
@@ -185,7 +185,7 @@ def read_linked(
         known = np.ones(len(keys), bool) if hold_out is None else _part(hold_out, keys)
         if any(len(codes) != len(known) for codes in rows._columns.values()):
             raise _changed()
-        owner = np.unique(keys[known], return_inverse=True)[1].astype(np.int64).reshape(-1)
+        owner = _people(keys[known])
         columns, without, left_out = (
             {name: codes[known] for name, codes in rows._columns.items()},
             None,
@@ -210,9 +210,8 @@ def read_linked(
             )
         alone = np.ones(len(own), bool) if hold_out is None else _part(hold_out, own)
         known[known] = alone[where[known]]
-        there, owner = np.unique(where[known], return_inverse=True)
-        owner = owner.astype(np.int64).reshape(-1)
-        alone[there] = False
+        owner = _people(keys[known])
+        alone[where[known]] = False
         without = WithoutEvents(int(alone.sum()), {name: codes[alone] for name, codes in fixed.items()})
         columns = {name: codes[where[known]] for name, codes in fixed.items()}
         columns |= {
@@ -347,6 +346,15 @@ def astray(source: LinkedTables, schema: Schema, **written: Any) -> float:
     keys = read_keys(events, entity.reference or entity.id, **written)
     own = read_keys(entities, entity.id, **written)
     return float(1.0 - np.isin(keys, own).mean()) if len(keys) else 0.0
+
+
+def _people(keys: Texts) -> People:
+    """Return whose each event is, by the keys of the entities."""
+    import pyarrow as pa
+
+    distinct, places = np.unique(keys, return_inverse=True)
+    texts = [text.encode("utf-8", "surrogatepass") for text in distinct]
+    return People.of(places.reshape(-1), pa.array(texts, pa.large_binary()))
 
 
 def _part(hold_out: HoldOut, keys: Texts) -> npt.NDArray[np.bool_]:
@@ -484,7 +492,9 @@ def read_keys(
     values, places = attempt(coded, lambda _: wrong)
     if any(value is None or value != value for value in values):
         raise missing_ids(column)
-    texts: Texts = np.array([id_text(value) for value in values], dtype=object)
+    texts: Texts = attempt(
+        lambda: np.array([id_text(value) for value in values], dtype=object), lambda _: wrong
+    )
     return np.asarray(texts[np.concatenate([np.zeros(0, np.int64), *places])])
 
 

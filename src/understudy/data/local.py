@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from understudy.data.counting.counting import Counts, MarginalCounter, code_dtype, distinct_records
-from understudy.data.persons import Persons, by_rows, check_max_rows, draw_words, kept_rows
-from understudy.data.table import DEFAULT_CHUNK_ROWS, Encoded, Words, read_without
+from understudy.data.persons import (
+    People,
+    Persons,
+    RecordWords,
+    by_rows,
+    check_key,
+    check_max_rows,
+    kept_rows,
+)
+from understudy.data.table import DEFAULT_CHUNK_ROWS, Encoded, read_without
 from understudy.errors import DataError, Problems
 
 if TYPE_CHECKING:
@@ -57,7 +65,7 @@ class LocalTable(Encoded):
         schema: Schema,
         columns: Mapping[str, npt.ArrayLike],
         *,
-        persons: Mapping[str, npt.ArrayLike] | None = None,
+        persons: Mapping[str, npt.ArrayLike | People] | None = None,
     ) -> None:
         self._schema = schema
         self._columns, self._rows = _checked_columns(schema, columns)
@@ -71,7 +79,7 @@ class LocalTable(Encoded):
         cls,
         schema: Schema,
         columns: Mapping[str, Codes],
-        persons: Mapping[str, Persons],
+        persons: Mapping[str, People],
         *,
         filtered: bool = False,
     ) -> LocalTable:
@@ -80,7 +88,7 @@ class LocalTable(Encoded):
         table._schema, table._columns, table._persons = schema, dict(columns), dict(persons)
         table._rows = len(next(iter(columns.values()), ()))
         table._filtered = filtered
-        for array in (*columns.values(), *persons.values()):
+        for array in columns.values():
             array.flags.writeable = False
         return table
 
@@ -115,7 +123,12 @@ class LocalTable(Encoded):
         columns = dict(self._columns)
         for name, which in groups.items():
             columns[name] = which.astype(code_dtype(schema.domain.size(name)))[self._columns[name]]
-        return LocalTable._adopting(schema, columns, self._persons, filtered=self._filtered)
+        table = LocalTable._adopting(schema, columns, self._persons, filtered=self._filtered)
+        table._finer = self if self._finer is None else self._finer
+        return table
+
+    _finer: LocalTable | None = None
+    """Of a table that was regrouped: the one whose codes decide which rows of a person stay, so that it does not matter what comes first."""
 
     whose: Persons | None = None
     """Of a table that was cut by person: a number per row that is the same for rows of one person. Private."""
@@ -124,25 +137,39 @@ class LocalTable(Encoded):
         """Return how many people have one row, two rows, and so on; those with ``most`` rows or more come last. Private."""
         if id_column not in self._persons:
             raise read_without(id_column)
-        return by_rows(self._persons[id_column], most)
+        return by_rows(self._persons[id_column].numbers, most)
 
-    def truncated(self, id_column: str, max_rows: int, words: Words) -> LocalTable:
-        """Return the table with at most ``max_rows`` rows per person, chosen at random.
+    def truncated(self, id_column: str, max_rows: int, key: bytes) -> LocalTable:
+        """Return the table with at most ``max_rows`` rows per person, chosen by a key.
 
         See `Table.truncated` for the argument. The result cannot be cut again; `whose` still tells which rows are of one person.
         """
-        check_max_rows(max_rows)
-        if id_column not in self._persons:
-            raise read_without(id_column)
-        kept = kept_rows(self._persons[id_column], draw_words(words, self._rows), int(max_rows))
+        kept, whose = self._kept(id_column, max_rows, key)
         table = LocalTable._adopting(
             self._schema,
             {name: codes[kept] for name, codes in self._columns.items()},
             {},
             filtered=self._filtered,
         )
-        table.whose = self._persons[id_column][kept]
+        table.whose = whose
         return table
+
+    def _kept(self, id_column: str, max_rows: int, key: bytes) -> tuple[npt.NDArray[np.int64], Persons]:
+        """Return the places of the rows that stay, in their order, and whose they are."""
+        check_max_rows(max_rows)
+        check_key(key)
+        if id_column not in self._persons:
+            raise read_without(id_column)
+        return kept_rows(self._persons[id_column], self._records_as_words(key), int(max_rows), key)
+
+    def _records_as_words(self, key: bytes) -> Callable[[npt.NDArray[np.int64]], npt.NDArray[np.uint64]]:
+        """Return what gives the records at some places as words: all that tells rows of a person apart."""
+        if self._finer is not None:
+            return self._finer._records_as_words(key)
+        layout = RecordWords.of(self._schema.domain)
+        return lambda places: layout.pack(
+            {name: codes[places] for name, codes in self._columns.items()}, len(places)
+        )
 
 
 def _checked_columns(schema: Schema, columns: Mapping[str, npt.ArrayLike]) -> tuple[dict[str, Codes], int]:
@@ -168,10 +195,12 @@ def _checked_columns(schema: Schema, columns: Mapping[str, npt.ArrayLike]) -> tu
     return checked, len(next(iter(checked.values()), ()))
 
 
-def _checked_persons(name: str, ids: npt.ArrayLike, rows: int) -> Persons:
+def _checked_persons(name: str, ids: npt.ArrayLike | People, rows: int) -> People:
+    if isinstance(ids, People):
+        if len(ids) != rows:
+            raise DataError(f"The id column {name!r} needs one id per row.")
+        return ids
     persons = np.asarray(ids)
     if persons.shape != (rows,) or (rows and persons.dtype.kind not in "iu"):
         raise DataError(f"The id column {name!r} needs one whole number per row.")
-    persons = np.unique(persons, return_inverse=True)[1].astype(np.int64).reshape(rows)
-    persons.flags.writeable = False
-    return persons
+    return People.numbered(persons if rows else np.zeros(0, np.int64))

@@ -6,15 +6,16 @@ import codecs
 import datetime as dt
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from understudy.data.files.stream import Stream, attempt
+from understudy.data.files.stream import Piece, Stream, attempt, pieces_from
 from understudy.errors import DataError
 from understudy.schema import Column, Constraint, Schema
-from understudy.schema.coding.calendar import local_day
+from understudy.schema.coding.calendar import day_of
 from understudy.schema.coding.reading import distinct_entries, series_of_arrow
 from understudy.schema.constraints.syntax import tokenize
 
@@ -192,6 +193,17 @@ class PreparedStream:
         for batch in self._stream.batches(needed):
             yield attempt(lambda batch=batch: self._preparation.batch(batch, columns), self._explain)  # type: ignore[misc]
 
+    def pieces(self, columns: Sequence[str], rows: int = 0) -> Iterator[Piece]:
+        """Iterate over pieces whose records are prepared where they are read; it begins with the first row."""
+        needed = self._preparation.wanted(columns, self._header)
+
+        def prepared(piece: Piece) -> Iterator[pa.RecordBatch]:
+            for batch in piece():
+                yield attempt(lambda batch=batch: self._preparation.batch(batch, columns), self._explain)  # type: ignore[misc]
+
+        for piece in pieces_from(self._stream, needed, 0):
+            yield partial(prepared, piece)
+
     def _explain(self, error: Exception) -> DataError:
         return DataError(f"The records of {self.label!r} cannot be prepared. Check the types of its columns.")
 
@@ -226,7 +238,7 @@ def _part_of(entry: Any, part: Part) -> int | None:
 
 def _day(entry: Any) -> dt.date | None:
     if isinstance(entry, dt.date | np.datetime64):
-        return local_day(entry)
+        return day_of(entry)
     if isinstance(entry, str):
         try:
             return dt.datetime.fromisoformat(entry.strip()).date()

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from understudy.data.counting.counting import Counts, MarginalCounter, code_dtype, distinct_records
 from understudy.data.local import LocalTable
-from understudy.data.table import DEFAULT_CHUNK_ROWS, Encoded, Table, Words
+from understudy.data.table import DEFAULT_CHUNK_ROWS, Encoded, Table
 from understudy.errors import DataError
 
 if TYPE_CHECKING:
@@ -114,9 +114,9 @@ class RegroupedTable(Encoded):
         for chunk in self._inside.chunks(columns, rows=rows):
             yield {name: self._coarse(name, codes) for name, codes in chunk.items()}
 
-    def truncated(self, id_column: str, max_rows: int, words: Words) -> RegroupedTable:
+    def truncated(self, id_column: str, max_rows: int, key: bytes) -> RegroupedTable:
         """Return the table with at most ``max_rows`` rows per person; see `Table.truncated`."""
-        inside = self._inside.truncated(id_column, max_rows, words)
+        inside = self._inside.truncated(id_column, max_rows, key)
         return RegroupedTable(inside, self._schema, dict(self._groups))
 
     def people_by_rows(self, id_column: str, most: int) -> Counts:

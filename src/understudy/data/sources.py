@@ -22,11 +22,12 @@ from understudy.data.files.survey import Described, is_survey, read_survey
 from understudy.data.holdout import HoldOut, PartStream
 from understudy.data.identity import table_file
 from understudy.data.local import LocalTable
-from understudy.data.persons import Persons, ids_from_pandas, number_persons
+from understudy.data.persons import People, ids_from_pandas, number_persons
 from understudy.data.prepare import Preparation, PreparedStream
-from understudy.data.sql.engines import connect
+from understudy.data.sql.engines import SparkSession_, connect
 from understudy.data.sql.session import Session
 from understudy.data.sql.source import Database, is_database
+from understudy.data.sql.spark import SparkTable
 from understudy.data.sql.table import SqlTable
 from understudy.errors import DataError
 from understudy.schema.coding.reading import number_of, series_of_arrow
@@ -338,7 +339,7 @@ def read_table(
     Returns
     -------
     Table
-        A `LocalTable`, an `ArrowTable` for files beyond the memory limit, or an `SqlTable`.
+        A `LocalTable`, an `ArrowTable` for files beyond the memory limit, or an `SqlTable` or `SparkTable`.
 
     Raises
     ------
@@ -373,7 +374,9 @@ def read_table(
         refuse_reading_options(separator, encoding, names)
         if checkpoint is not None:
             raise DataError("checkpoint= applies to files that are read again; a database counts by itself.")
-        return SqlTable(source, schema, id_column=id_column, prepare=prepare, max_memory_mb=max_memory_mb)
+        source = connect(source) if isinstance(source, Database) else source
+        kind = SparkTable if isinstance(source, SparkSession_) else SqlTable
+        return kind(source, schema, id_column=id_column, prepare=prepare, max_memory_mb=max_memory_mb)
     streamed = partial(ArrowTable, watch=watch, checkpoint=checkpoint)
     if hold_out is not None:
         return _read_part(
@@ -389,7 +392,7 @@ def read_table(
             return _from_pandas(read_survey(path).frame, schema, id_column, wanted)
         if is_csv(path):
             csv = CsvStream(path, wanted, separator=separator, encoding=encoding or "utf-8", names=names)
-            return _load(csv, schema, id_column, limit) or streamed(csv, schema, id_column=id_column)
+            return load(csv, schema, id_column, limit) or streamed(csv, schema, id_column=id_column)
     refuse_reading_options(separator, encoding, names)
     if isinstance(source, str | PathLike):
         return _read_dataset(DatasetStream.from_paths([path], wanted), schema, id_column, limit, streamed)
@@ -444,7 +447,7 @@ def _read_part(
                 stream = DatasetStream(source, wanted, label="dataset")
     if stream is not None:
         divided = PartStream(stream, part)
-        return _load(divided, schema, id_column, limit, filtered=True) or streamed(
+        return load(divided, schema, id_column, limit, filtered=True) or streamed(
             divided, schema, id_column=id_column, filtered=True
         )
     whole = in_memory(source)
@@ -497,7 +500,7 @@ def _read_prepared(
             header = DatasetStream.from_paths(files, []).header
             stream = DatasetStream.from_paths(files, prepare.wanted(wanted, header))
         prepared = PreparedStream(stream, prepare, header)
-        return _load(prepared, schema, id_column, limit, filtered=filtered) or streamed(
+        return load(prepared, schema, id_column, limit, filtered=filtered) or streamed(
             prepared, schema, id_column=id_column, filtered=filtered
         )
     refuse_reading_options(**written)
@@ -554,7 +557,7 @@ def _from_pandas(frame: Any, schema: Schema, id_column: str | None, wanted: Sequ
         return DataError("The frame cannot be encoded by this schema. Check the types of its columns.")
 
     encoded = attempt(lambda: schema.encode_frame(frame), unreadable)
-    persons: dict[str, Persons] = {}
+    persons: dict[str, People] = {}
     if id_column is not None:
         persons[id_column] = ids_from_pandas(frame.iloc[:, names.index(id_column)], id_column)
     return LocalTable(schema, encoded, persons=persons)
@@ -566,7 +569,7 @@ def _check(names: Sequence[object], wanted: Sequence[str]) -> None:
 
 def _from_arrow(data: pa.Table | pa.RecordBatch, schema: Schema, id_column: str | None) -> LocalTable:
     codes = encode_batch(data, schema, schema.domain.names)
-    persons: dict[str, Persons] = {}
+    persons: dict[str, People] = {}
     if id_column is not None:
         ids = data.column(id_column)
         persons[id_column] = number_persons(getattr(ids, "chunks", [ids]), id_column)
@@ -578,13 +581,13 @@ def _read_dataset(
 ) -> Table:
     bytes_per_row = sum(code_dtype(size).itemsize for size in schema.domain.sizes)
     if stream.count_rows() * bytes_per_row <= limit:
-        table = _load(stream, schema, id_column, limit)
+        table = load(stream, schema, id_column, limit)
         if table is not None:
             return table
     return streamed(stream, schema, id_column=id_column)
 
 
-def _load(
+def load(
     stream: Stream, schema: Schema, id_column: str | None, limit: int, *, filtered: bool = False
 ) -> LocalTable | None:
     """Encode a stream into memory, or give up when the codes and ids outgrow ``limit`` bytes."""

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
-import numpy.typing as npt
 
 from understudy.data.counting.counting import Counts
 from understudy.errors import DataError
 
 if TYPE_CHECKING:
     from understudy.schema import Codes, Schema
-
-Words = Callable[[int], npt.NDArray[np.uint64]] | npt.NDArray[np.uint64]
-"""Random 64-bit words: a source that is asked for ``n`` of them, or one word per row (for tests)."""
 
 DEFAULT_CHUNK_ROWS = 1 << 18
 
@@ -80,12 +76,13 @@ class Table(Protocol):
         """Iterate over all records in order, at most ``rows`` at a time; all columns by default."""
         ...
 
-    def truncated(self, id_column: str, max_rows: int, words: Words) -> Table:
-        """Return this table with at most ``max_rows`` rows of each person, chosen at random.
+    def truncated(self, id_column: str, max_rows: int, key: bytes) -> Table:
+        """Return this table with at most ``max_rows`` rows of each person, chosen by a key.
 
-        Every row gets an independent random word; a person keeps the rows with the smallest ones.
-        Adding or removing one person then changes the result by at most ``max_rows`` rows, because
-        the words of all other rows, and so the choice among them, stay the same.
+        Every row gets a word, a keyed hash of its person, its record and the number of equal rows of the person before it; a person keeps the rows with the
+        smallest ones. They are a function of the rows of that person and the key alone, so adding or removing one person changes the result by at most
+        ``max_rows`` rows, and replacing one by at most ``max_rows`` that go and ``max_rows`` that come. The same key keeps the same rows of the same
+        table wherever it is stored, in whatever order. Rule and proof: :mod:`understudy.data.persons`.
 
         Parameters
         ----------
@@ -93,8 +90,8 @@ class Table(Protocol):
             The column that says who a row is about. It is not part of the schema.
         max_rows
             How many rows a person may contribute. At least one.
-        words
-            Source of uniform random 64-bit words, from the curator's generator.
+        key
+            32 random bytes from the curator's generator. Private: with the table it says which rows were counted.
         """
         ...
 

@@ -43,7 +43,7 @@ UNITS = {
 class Uncut(LocalTable):
     """A table whose persons have few enough rows already."""
 
-    def truncated(self, id_column: str, max_rows: int, words: object) -> Uncut:
+    def truncated(self, id_column: str, max_rows: int, key: bytes) -> Uncut:
         return self
 
 

@@ -45,6 +45,39 @@ def test_every_marginal_equals_brute_force(sizes, rows, chunks, seed):
         np.testing.assert_array_equal(counts, brute_force_counts(codes, named, clique, rows))
 
 
+@settings(max_examples=40, deadline=None)
+@given(
+    sizes=st.lists(st.sampled_from([1, 2, 3, 256, 257]), min_size=1, max_size=4),
+    rows=st.integers(0, 40),
+    cuts=st.lists(st.integers(0, 40), max_size=4),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_partial_counts_add_up_however_the_rows_are_divided(sizes, rows, cuts, seed):
+    named = {f"c{i}": size for i, size in enumerate(sizes)}
+    codes = random_codes(named, rows, seed)
+    typed = {name: codes[name].astype(code_dtype(size)) for name, size in named.items()}
+    cliques = [c for c in all_cliques(named, 3) if np.prod([named[n] for n in c]) <= 10**6]
+    generator = np.random.default_rng(seed)
+    bounds = [0, *sorted(min(cut, rows) for cut in cuts), rows]
+    parts = []
+    for start, stop in itertools.pairwise(bounds):
+        parts.append(MarginalCounter(Domain.of(named), cliques))
+        parts[-1].add({name: column[start:stop] for name, column in typed.items()}, rows=stop - start)
+    whole = MarginalCounter(Domain.of(named), cliques)
+    for place in generator.permutation(len(parts)):
+        whole.merge(parts[place].rows, parts[place].state)
+    assert whole.rows == rows
+    for one, two in zip(whole.counts(), count(named, codes, cliques), strict=True):
+        np.testing.assert_array_equal(one, two)
+
+
+def test_counts_of_other_cliques_are_not_added():
+    one = MarginalCounter(Domain.of({"a": 2, "b": 3}), [("a",)])
+    two = MarginalCounter(Domain.of({"a": 2, "b": 3}), [("b",)])
+    with pytest.raises(ValueError, match="other cliques"):
+        one.merge(two.rows, two.state)
+
+
 @pytest.mark.parametrize("size", [255, 256, 257, 65535, 65536, 65537])
 def test_widths_of_codes_at_their_edges(size):
     sizes = {"wide": size, "narrow": 3}

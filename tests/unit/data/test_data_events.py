@@ -37,6 +37,10 @@ entity: {id: who, max_events: 6}
 )
 
 
+def key_of(seed: int) -> bytes:
+    return np.random.default_rng(seed).bytes(32)
+
+
 def words_of(seed: int, rows: int) -> np.ndarray:
     return np.random.default_rng(seed).integers(0, 2**64 - 1, rows, dtype=np.uint64, endpoint=True)
 
@@ -64,13 +68,13 @@ PEOPLE = st.lists(st.integers(0, 4), max_size=40)
 @settings(max_examples=200, deadline=None)
 @given(people=PEOPLE, person=st.integers(0, 4), records=st.integers(1, 50), seed=st.integers(0, 2**32 - 1))
 def test_a_person_with_all_their_rows_changes_exactly_so_many_records(people, person, records, seed):
-    """Coupling: the words of everybody else stay, wherever the rows of the person stood. Add, remove, and rows far beyond or below ``records``."""
+    """Whatever the key, wherever the rows of the person stood. Add, remove, and rows far beyond or below ``records``."""
     ids = np.array(people, np.int64)
     table, day = events_of(ids, seed)
-    words = words_of(seed, len(ids))
+    key = key_of(seed)
     others = ids != person
-    whole = part(table, day, np.ones(len(ids), bool), ids).truncated("who", records, words)
-    without = part(table, day, others, ids).truncated("who", records, words[others])
+    whole = part(table, day, np.ones(len(ids), bool), ids).truncated("who", records, key)
+    without = part(table, day, others, ids).truncated("who", records, key)
     names = whole.schema.names
     for clique in ((), ("ward",), ("sex", "number_of_events"), ("ward", "ward_before"), names[:4], names[4:]):
         change = np.atleast_1d(whole.count(clique) - without.count(clique))
@@ -101,9 +105,8 @@ def test_a_replaced_person_moves_marginals_by_no_more_than_the_unit_says(
             for name in SCHEMA.names
         }
         rows = LocalTable(SCHEMA, codes, persons={"who": ids})
-        words = np.concatenate([words_of(seed, len(people)), words_of(seed + salt, number)])
         found.append(
-            EventsTable(rows, order=np.concatenate([day, their_days])).truncated("who", records, words)
+            EventsTable(rows, order=np.concatenate([day, their_days])).truncated("who", records, key_of(seed))
         )
     for clique in (
         ("ward", "ward_before"),
@@ -144,7 +147,7 @@ def test_every_row_is_as_likely_to_be_kept_wherever_it_stands():
     """
     table = LocalTable(UNORDERED, {"ward": [0] * 5, "died": [0] * 5}, persons={"who": np.zeros(5, int)})
     first = sum(
-        int(EventsTable(table).truncated("who", 2, words_of(seed, 5)).count(("place_of_event",))[0])
+        int(EventsTable(table).truncated("who", 2, key_of(seed)).count(("place_of_event",))[0])
         for seed in range(4_000)
     )
     assert abs(first / 4_000 - 0.4) < 7 * np.sqrt(0.4 * 0.6 / 4_000)
@@ -160,7 +163,7 @@ def test_records_hold_the_row_before_the_number_and_what_is_fixed():
         }
     )
     rows = read_table(frame, SCHEMA, id_column="who")
-    records = EventsTable(rows, order=frame["day"].to_numpy()).truncated("who", 3, words_of(1, 4))
+    records = EventsTable(rows, order=frame["day"].to_numpy()).truncated("who", 3, key_of(1))
     parts = EventColumns.of(SCHEMA)
     codes = {key: value.tolist() for key, value in next(records.chunks()).items()}
     assert codes["sex"] == [0, 0, 0, 0, 0, 0]  # of the first row in order, where they differ
@@ -174,13 +177,13 @@ def test_records_hold_the_row_before_the_number_and_what_is_fixed():
 
 def test_an_entity_with_more_rows_than_the_cap_counts_as_one_with_so_many():
     table = LocalTable(UNORDERED, {"ward": [0] * 500, "died": [0] * 500}, persons={"who": np.zeros(500, int)})
-    counts = EventsTable(table).truncated("who", 4, words_of(0, 500)).count(("number_of_events",))
+    counts = EventsTable(table).truncated("who", 4, key_of(0)).count(("number_of_events",))
     assert counts.tolist() == [0] * (len(counts) - 1) + [4]
 
 
 def test_no_rows_give_no_records():
     empty = LocalTable(UNORDERED, {"ward": [], "died": []}, persons={"who": np.zeros(0, int)})
-    records = EventsTable(empty).truncated("who", 4, words_of(0, 0))
+    records = EventsTable(empty).truncated("who", 4, key_of(0))
     assert records.exact_row_count() == 0
     assert records.count(("ward", "ward_before")).sum() == 0
 
@@ -189,22 +192,22 @@ def test_no_rows_give_no_records():
 def test_a_number_of_records_that_is_none_is_refused(records):
     table = LocalTable(UNORDERED, {"ward": [0], "died": [0]}, persons={"who": [0]})
     with pytest.raises(BudgetError, match="whole number"):
-        EventsTable(table).truncated("who", records, words_of(0, 1))
+        EventsTable(table).truncated("who", records, key_of(0))
 
 
 def test_what_does_not_fit_together_is_refused():
     table = LocalTable(UNORDERED, {"ward": [0], "died": [0]}, persons={"who": [0], "other": [0]})
     with pytest.raises(DataError, match="Name the same column"):
-        EventsTable(table).truncated("other", 2, words_of(0, 1))
+        EventsTable(table).truncated("other", 2, key_of(0))
     with pytest.raises(DataError, match="read_table"):
-        EventsTable(table).truncated("patient", 2, words_of(0, 1))
+        EventsTable(table).truncated("patient", 2, key_of(0))
     with pytest.raises(DataError, match="in order"):
         EventsTable(table, order=[1])
     ordered, day = events_of(np.array([1, 1]), 0)
     with pytest.raises(DataError, match="changed while it was read"):
         EventsTable(ordered, order=day[:1])
     with pytest.raises(DataError, match="too many"):
-        EventsTable(table).truncated("who", 2**40, words_of(0, 1))
+        EventsTable(table).truncated("who", 2**40, key_of(0))
 
 
 def test_missing_ids_are_refused():

@@ -62,11 +62,10 @@ def tables(ids: list[int], events: list[int], seed: int) -> dict[str, pd.DataFra
     return {"people": people, "visits": visits}
 
 
-def records(given, schema=SCHEMA, most=3, words=None):
+def records(given, schema=SCHEMA, most=3, key=bytes(32)):
     source = given if isinstance(given, LinkedTables) else LinkedTables(tables=given)
     table = read_linked(read_table, source, schema)
-    rows = table.exact_row_count()
-    return table.truncated("who", most, words if words is not None else np.arange(rows, dtype=np.uint64))
+    return table.truncated("who", most, key)
 
 
 def without(given: dict[str, pd.DataFrame], who: int) -> dict[str, pd.DataFrame]:
@@ -108,13 +107,11 @@ CLIQUES = (
 def test_an_entity_with_all_its_rows_in_both_tables_changes_exactly_so_many_records(
     people, events, who, most, seed
 ):
-    """Coupling: the words of the events of everybody else stay. With orphans left out, an entity without a row of its own changes nothing."""
+    """Whatever the key. With orphans left out, an entity without a row of its own changes nothing."""
     whole = tables(people, events, seed)
-    words = np.random.default_rng(seed).integers(0, 2**63, len(events)).astype(np.uint64)
-    known = np.isin(events, people)
-    others = np.asarray(events, int) != who
-    left = records(whole, DROPPING, most, words[known])
-    right = records(without(whole, who), DROPPING, most, words[others & known])
+    key = np.random.default_rng(seed).bytes(32)
+    left = records(whole, DROPPING, most, key)
+    right = records(without(whole, who), DROPPING, most, key)
     for clique in (*CLIQUES, left.schema.names[:4], left.schema.names[4:]):
         change = np.atleast_1d(left.count(clique) - right.count(clique))
         assert (change >= 0).all()
@@ -136,13 +133,11 @@ def test_a_replaced_entity_moves_marginals_by_no_more_than_the_unit_says(people,
     unit = Unit.replace_person("who", max_rows=most)
     events = [who for who in people for _ in range(who % 4)]
     rest = tables(people, events, seed)
-    shared = np.random.default_rng(seed).integers(0, 2**63, len(events)).astype(np.uint64)
     found = []
-    for key, number in ((77, before), (88, after)):
-        theirs = tables([key], [key] * number, seed + key)
+    for who, number in ((77, before), (88, after)):
+        theirs = tables([who], [who] * number, seed + who)
         both = {name: pd.concat([rest[name], theirs[name]], ignore_index=True) for name in rest}
-        own = np.random.default_rng(key).integers(0, 2**63, number).astype(np.uint64)
-        found.append(records(both, SCHEMA, most, np.concatenate([shared, own])))
+        found.append(records(both, SCHEMA, most, np.random.default_rng(seed).bytes(32)))
     for clique in (*CLIQUES[1:], found[0].schema.names):
         left, right = (
             dict(zip(map(tuple, codes.tolist()), counts.tolist(), strict=True))
@@ -274,8 +269,7 @@ def test_what_does_not_fit_is_refused_without_saying_how_much(change, message):
 def test_orphans_that_are_dropped_leave_no_trace():
     whole = tables([1, 2], [1, 2, 5, 5], 0)
     few = whole | {"visits": whole["visits"].iloc[:2]}
-    words = np.arange(2, dtype=np.uint64)
-    left, right = (records(item, DROPPING, words=words) for item in (whole, few))
+    left, right = (records(item, DROPPING) for item in (whole, few))
     assert left.filtered
     assert not records(few).filtered
     np.testing.assert_array_equal(left.distinct(left.schema.names)[0], right.distinct(right.schema.names)[0])
@@ -306,7 +300,7 @@ def test_entities_without_events_are_known_exactly_where_the_schema_says():
         WithoutEvents(2, {"sex": np.zeros(1, np.uint8)})
     many = EventsTable(rows, order=[1], without=WithoutEvents(2**20, {"sex": np.zeros(2**20, np.uint8)}))
     with pytest.raises(DataError, match="too many"):
-        many.truncated("who", 2**12, np.zeros(1, np.uint64))
+        many.truncated("who", 2**12, bytes(32))
 
 
 def test_what_an_interrupted_fit_began_with_is_known_by_its_entities_too():
@@ -336,10 +330,7 @@ def test_entities_are_held_out_with_all_their_rows(schema):
     assert all(part.filtered for part in parts)
     assert not all_of_them.filtered
     counted = [
-        table.truncated("who", 20, np.arange(table.exact_row_count(), dtype=np.uint64)).count(
-            ("number_of_events",)
-        )
-        for table in (*parts, all_of_them)
+        table.truncated("who", 20, bytes(32)).count(("number_of_events",)) for table in (*parts, all_of_them)
     ]
     np.testing.assert_array_equal(counted[0] + counted[1], counted[2])
     assert all((item % 20 == 0).all() for item in counted), "all rows of an entity are on one side"
@@ -350,9 +341,7 @@ def test_entities_are_held_out_with_all_their_rows(schema):
         else {"visits": given["visits"][given["visits"]["person"] != 17]}
     )
     read = read_linked(read_table, LinkedTables(tables=fewer), schema, hold_out=division)
-    change = counted[0] - read.truncated("who", 20, np.arange(read.exact_row_count(), dtype=np.uint64)).count(
-        ("number_of_events",)
-    )
+    change = counted[0] - read.truncated("who", 20, bytes(32)).count(("number_of_events",))
     assert np.abs(change).sum() in (0, 20)
 
 
@@ -380,7 +369,7 @@ def test_orphans_of_nobody_are_dropped() -> None:
         "visits": pd.DataFrame({"who": [1, 2], "late": [True, False]}),
     }
     found = read_linked(read_table, LinkedTables(tables=tables), Schema.from_dict(joined(plain).plain))
-    assert found.truncated("who", 2, np.zeros(0, np.uint64)).exact_row_count() == 0
+    assert found.truncated("who", 2, bytes(32)).exact_row_count() == 0
 
 
 GAPS = Schema.parse(
@@ -426,16 +415,8 @@ def test_neighbours_with_days_between_events_orphans_and_entities_that_are_set_a
         own = ([], []) if number is None else ([key], [number])
         given = _dated([*others, *own[0]], [*numbers, *own[1]], seed)
         table = read_linked(read_table, LinkedTables(tables=given), GAPS, hold_out=part)
-        who = given["visits"]["person"].to_numpy(int)
-        place = given["visits"].groupby("person").cumcount().to_numpy(int)
-        kept = np.isin(who, given["people"]["who"].to_numpy(int))
-        if part is not None:
-            kept &= part.chosen_persons(who.tolist())
-        words = np.array(
-            [int(np.random.default_rng([w, p]).integers(1 << 62)) for w, p in zip(who, place, strict=True)], np.uint64
-        )[kept]  # fmt: skip
         assert table.filtered
-        found.append(table.truncated("who", most, words))
+        found.append(table.truncated("who", most, np.random.default_rng(seed).bytes(32)))
     left, right = (
         dict(zip(map(tuple, codes.tolist()), counts.tolist(), strict=True))
         for codes, counts in (table.distinct(table.schema.names) for table in found)

@@ -101,7 +101,7 @@ def test_a_column_the_source_has_is_not_derived() -> None:
 def test_persons_are_cut_after_cleaning() -> None:
     frame = FRAME.assign(person=["a", "a", "a", "b", "b"])
     table = read_table(frame, SCHEMA, id_column="person", prepare=PREPARATION)
-    cut = table.truncated("person", 1, np.arange(3, dtype=np.uint64))
+    cut = table.truncated("person", 1, bytes(32))
     assert (cut.exact_row_count(), cut.filtered) == (2, True)  # type: ignore[attr-defined]
 
 

@@ -20,12 +20,13 @@ from data_support import all_cliques, code_schema, mixed_frame, mixed_schema, ra
 from understudy.data import ArrowTable, LocalTable, Table, read_table
 from understudy.data.files import csv as csv_module
 from understudy.data.files import dataset as dataset_module
+from understudy.data.persons import ids_from_pandas
 from understudy.errors import DataError
 from understudy.schema import Categorical, Integer, Schema
 
 FRAME = mixed_frame()
 SCHEMA = mixed_schema()
-WORDS = np.random.default_rng(8).integers(0, 2**64, len(FRAME), np.uint64)
+KEY = np.random.default_rng(8).bytes(32)
 
 
 def as_csv(tmp_path, name="t.csv", **options):
@@ -88,8 +89,7 @@ SOURCES = {
 @pytest.fixture(scope="module")
 def expected():
     codes = {name: SCHEMA.column(name).encode(FRAME[name]) for name in SCHEMA.names}
-    persons = pd.factorize(FRAME["person"])[0]
-    return LocalTable(SCHEMA, codes, persons={"person": persons})
+    return LocalTable(SCHEMA, codes, persons={"person": ids_from_pandas(FRAME["person"], "person")})
 
 
 def assert_same(table, expected):
@@ -111,7 +111,7 @@ def test_all_sources_give_the_same_table(kind, tmp_path, expected):
     table = read_table(SOURCES[kind](tmp_path), SCHEMA, id_column="person")
     assert isinstance(table, LocalTable)
     assert_same(table, expected)
-    assert_same(table.truncated("person", 2, WORDS), expected.truncated("person", 2, WORDS))
+    assert_same(table.truncated("person", 2, KEY), expected.truncated("person", 2, KEY))
 
 
 @pytest.mark.parametrize(
@@ -126,10 +126,10 @@ def test_sources_beyond_the_memory_limit_are_streamed_with_the_same_answers(
     assert isinstance(table, ArrowTable)
     assert repr(table) == "ArrowTable(5 columns; records not shown)"
     assert_same(table, expected)
-    truncated = table.truncated("person", 2, WORDS)
-    assert_same(truncated, expected.truncated("person", 2, WORDS))
+    truncated = table.truncated("person", 2, KEY)
+    assert_same(truncated, expected.truncated("person", 2, KEY))
     with pytest.raises(DataError, match="read without the id column"):
-        truncated.truncated("person", 1, WORDS)
+        truncated.truncated("person", 1, KEY)
 
 
 def test_small_blocks_change_nothing(tmp_path, expected, monkeypatch):
@@ -200,7 +200,7 @@ def test_empty_and_single_row_tables_from_every_source(tmp_path, rows):
         table = read_table(source, schema, id_column="id", max_memory_mb=limit)
         assert table.exact_row_count() == rows
         assert int(table.count(("a", "b")).sum()) == rows
-        truncated = table.truncated("id", 1, lambda n: np.zeros(n, np.uint64))
+        truncated = table.truncated("id", 1, bytes(32))
         assert int(truncated.count(())) == rows
 
 
@@ -208,7 +208,7 @@ def test_columns_named_by_numbers_are_found_under_their_text():
     frame = pd.DataFrame({0: [0, 1], 1: [1, 1], 2: ["x", "y"]})
     table = read_table(frame, code_schema({"0": 2, "1": 2}), id_column="2")
     assert table.count(("0", "1")).tolist() == [[0, 1], [0, 1]]
-    assert table.truncated("2", 1, np.zeros(2, np.uint64)).exact_row_count() == 2
+    assert table.truncated("2", 1, bytes(32)).exact_row_count() == 2
 
 
 def test_three_hundred_columns(tmp_path):

@@ -1,17 +1,16 @@
-"""Addresses of databases, packed records and errors of drivers: what needs no database to be tested."""
+"""Addresses of databases, names of tables and errors of drivers: what needs no database to be tested."""
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from understudy.cli.options import parse_source
 from understudy.data import Database, is_database, read_table
-from understudy.data.sql.plans import Packing
 from understudy.data.sql.session import changed, explain
+from understudy.data.sql.source import parts_of_name
 from understudy.errors import DataError, UsageError
 from understudy.ledgers import ledger_name
-from understudy.schema import Domain, Integer, Schema
+from understudy.schema import Integer, Schema
 
 SCHEMA = Schema(columns=(Integer("a", minimum=0, maximum=1),))
 
@@ -167,22 +166,53 @@ def test_ledgers_are_named_after_files_and_tables():
     ]
 
 
-@pytest.mark.parametrize("sizes", [(2, 3), (18,) * 16, (1, 1), (1 << 31, 1 << 31, 5), (300, 2)])
-def test_packed_records_unpack_to_the_same_codes(sizes):
-    names = tuple(f"c{place}" for place in range(len(sizes)))
-    packing = Packing.of(Domain(names, sizes), names)
-    generator = np.random.default_rng(0)
-    codes = [generator.integers(0, size, 100) for size in sizes]
-    words = []
-    for places in packing.words:
-        word = np.zeros(100, np.int64)
-        for place in places:
-            word = word * sizes[place] + codes[place]
-        assert int(np.prod([sizes[place] for place in places], dtype=object)) <= 1 << 62
-        words.append(word)
-    assert sorted(place for places in packing.words for place in places) == list(range(len(sizes)))
-    for name, column in zip(names, codes, strict=True):
-        assert (packing.unpack(words)[name] == column).all()
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("births", ("births",)),
+        ("health.births", ("health", "births")),
+        ("registry.health.births", ("registry", "health", "births")),
+        ('"births.2024"', ("births.2024",)),
+        ('health."births.2024"', ("health", "births.2024")),
+        ('"a ""quoted"" name".t', ('a "quoted" name', "t")),
+        ("two words", ("two words",)),
+    ],
+)
+def test_names_of_tables_have_up_to_three_parts_and_quotes_around_dots(name, parts):
+    assert parts_of_name(name) == parts
+
+
+@pytest.mark.parametrize("name", ["a.b.c.d", "a..b", ".a", "a.", '"a', 'a"b"', '"a"b', '""', ""])
+def test_what_is_no_name_of_a_table_is_refused(name):
+    with pytest.raises(DataError, match="no name of a table"):
+        parts_of_name(name)
+
+
+def test_errors_of_spark_say_what_can_be_done_and_nothing_of_their_text():
+    """What Spark says is looked at for known words; what is shown is the kind of error and the advice."""
+
+    class Told(Exception):
+        __module__ = "pyspark.errors.exceptions.captured"
+
+        def __init__(self, text, condition=None):
+            super().__init__(f"secret {text} secret")
+            self.getCondition = lambda: condition
+
+    cases = {
+        "ModuleNotFoundError: No module named 'understudy'": "every worker",
+        "bigger than spark.driver.maxResultSize": "spark.driver.maxResultSize",
+        "java.lang.OutOfMemoryError: Java heap space": "out of memory",
+        "ExecutorLostFailure (executor 1 exited": "spark.executor.memoryOverhead",
+        "cancelled as part of cancellation of all jobs": "cancelled",
+        "Cannot call methods on a stopped SparkContext": "was lost",
+        "something else": "spark.log.level",
+    }
+    for text, advice in cases.items():
+        told = str(explain(Told(text), "births"))
+        assert advice in told
+        assert "secret" not in told
+    assert "(TABLE_OR_VIEW_NOT_FOUND)" in str(explain(Told("x", "TABLE_OR_VIEW_NOT_FOUND"), "births"))
+    assert "secret" not in str(explain(Told("x", "secret value"), "births"))
 
 
 def test_errors_of_drivers_are_told_by_their_type_alone():

@@ -17,7 +17,7 @@ import pytest
 from pyarrow import fs
 
 from understudy.data import ArrowTable, LocalTable, Preparation, read_table
-from understudy.data import arrow as checkpoints
+from understudy.data.files import checkpoint as checkpoints
 from understudy.data.files import dataset as datasets
 from understudy.data.files import stream as pace
 from understudy.errors import DataError
@@ -222,13 +222,13 @@ def test_a_count_goes_on_after_its_process_ended(tmp_path: Path, monkeypatch: py
     assert {path.stat().st_mode & 0o777 for path in kept.iterdir()} == {0o600}
 
     seen: list[int] = []
-    original = datasets.DatasetStream.batches_from
+    original = datasets.DatasetStream.pieces
 
-    def spy(self: Any, columns: Any, rows: int) -> Any:
+    def spy(self: Any, columns: Any, rows: int = 0) -> Any:
         seen.append(rows)
         return original(self, columns, rows)
 
-    monkeypatch.setattr(datasets.DatasetStream, "batches_from", spy)
+    monkeypatch.setattr(datasets.DatasetStream, "pieces", spy)
     same(ArrowTable(tmp_path / "t", SCHEMA, checkpoint=kept).count_many(CLIQUES), frame)
     assert len(seen) == 1  # the check was complete, and the count went on ...
     assert seen[0] >= 7 * 100  # ... after the batches that had been counted
@@ -273,13 +273,11 @@ def test_a_checkpoint_open_to_others_is_refused(tmp_path: Path, monkeypatch: pyt
 
 
 def test_counts_that_another_run_could_not_go_on_with_are_not_kept(tmp_path: Path) -> None:
-    """A table cut by person draws other rows each time; a prepared one may be prepared otherwise."""
+    """A prepared table may be prepared otherwise, and a CSV file has no row groups to go on with."""
     write_folder(tmp_path / "t")
     kept = tmp_path / "private"
     schema = SCHEMA.select(["age", "ward"])
     words: dict[str, Any] = {"max_memory_mb": 0, "checkpoint": kept}
-    with pytest.raises(DataError, match="must not be mixed"):
-        read_table(tmp_path / "t", schema, id_column="year", **words)
     rule = Preparation(rules=(Constraint.parse("age > 3", schema),))
     with pytest.raises(DataError, match="no preparation"):
         read_table(tmp_path / "t", schema, prepare=rule, **words)

@@ -406,12 +406,15 @@ YEAR = Date("d", minimum="2014-01-01", maximum="2014-12-31", resolution="month",
         [dt.date(2014, 3, 31), None],
         [dt.datetime(2014, 3, 31, 23), None],
         pd.to_datetime(pd.Index(["2014-03-31", None])),
-        pd.Series(pd.to_datetime(pd.Index(["2014-03-31 23:30", None])).tz_localize("America/New_York")),
+        # a moment with a time zone lies on its day in UTC
+        pd.Series(pd.to_datetime(pd.Index(["2014-02-28 23:30", None])).tz_localize("America/New_York")),
+        [pd.Timestamp("2014-02-28 23:30", tz="America/New_York"), None],
+        [dt.datetime(2014, 2, 28, 23, 30, tzinfo=dt.timezone(dt.timedelta(hours=-5))), None],
         pd.Series(np.array(["2014-03-31", "NaT"], dtype="datetime64[s]")),
         pd.Series(pd.PeriodIndex(["2014-03", "NaT"], freq="M")),
         pd.Series([dt.date(2014, 3, 31), None], dtype=pd.ArrowDtype(pa.date32())),
         pd.Series([dt.datetime(2014, 3, 31, 23), None], dtype=pd.ArrowDtype(pa.timestamp("us"))),
-        pd.Series(pd.to_datetime(pd.Index(["2014-03-31 23:30", None])).tz_localize("Asia/Tokyo")).astype(
+        pd.Series(pd.to_datetime(pd.Index(["2014-04-01 08:30", None])).tz_localize("Asia/Tokyo")).astype(
             pd.ArrowDtype(pa.timestamp("us", tz="Asia/Tokyo"))
         ),
         pd.Series([np.datetime64("2014-03-31"), None], dtype=object),

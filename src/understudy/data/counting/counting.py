@@ -186,6 +186,38 @@ class MarginalCounter:
         for group, totals in zip(self._groups, state, strict=True):
             group.totals[...] = totals
 
+    @property
+    def rows(self) -> int:
+        """How many rows were counted so far. Private."""
+        return self._rows
+
+    def merge(self, rows: int, state: Sequence[Counts]) -> None:
+        """Add the counts of other rows, made by a counter of the same cliques over the same domain.
+
+        Counts are whole numbers, so partial counts add up to the counts of all rows in whatever order they come and however the rows
+        were divided.
+
+        Parameters
+        ----------
+        rows, state
+            The `rows` and the `state` of the other counter.
+
+        Examples
+        --------
+        >>> one, two = (MarginalCounter(Domain(("a",), (2,)), [("a",)]) for _ in range(2))
+        >>> one.add({"a": np.array([0, 1], np.uint8)})
+        >>> two.add({"a": np.array([1], np.uint8)})
+        >>> one.merge(two.rows, two.state)
+        >>> one.rows, one.counts()[0].tolist()
+        (3, [1, 2])
+        """
+        sizes = [totals.shape for totals in state]
+        if sizes != [group.totals.shape for group in self._groups]:
+            raise ValueError("The counts are of other cliques, or of another domain.")
+        self._rows += rows
+        for group, totals in zip(self._groups, state, strict=True):
+            np.add(group.totals, totals, out=group.totals)
+
     def counts(self) -> list[Counts]:
         """Return the counts, in the order the cliques were given; call it once, after the last chunk."""
         return [

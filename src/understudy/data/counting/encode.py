@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -28,8 +29,29 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 R = TypeVar("R")
 
-THREADS = min(4, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
-"""Threads that encode. Reading and counting happen in a thread of their own beside them."""
+_CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def threads() -> int:
+    """Return how many threads read, encode and count: one per core of this process, or fewer (``UNDERSTUDY_THREADS``).
+
+    Where several processes work at a time they share the cores: what :mod:`understudy.parallel` allows Arrow holds here too.
+
+    Raises
+    ------
+    DataError
+        If the setting is no whole number of at least one.
+    """
+    asked = os.environ.get("UNDERSTUDY_THREADS", "").strip()
+    if not asked:
+        import pyarrow as pa
+
+        return max(1, min(_CORES, int(pa.cpu_count())))
+    if not asked.isdecimal() or int(asked) < 1:
+        raise DataError(
+            "UNDERSTUDY_THREADS must be a whole number, 1 or more: how many threads count at a time."
+        )
+    return min(_CORES, int(asked))
 
 
 def ahead(work: Callable[[T], R], items: Iterator[T], *, threads: int) -> Iterator[R]:
@@ -60,8 +82,47 @@ def ahead(work: Callable[[T], R], items: Iterator[T], *, threads: int) -> Iterat
         pool.shutdown(wait=True, cancel_futures=True)
 
 
+def in_threads(work: Callable[[Iterator[T]], R], items: Iterator[T], *, threads: int) -> list[R]:
+    """Call ``work`` in threads with iterators that share some items, each of which one of them gets; return what they return.
+
+    Items are taken one at a time, in their order. After an error no further items are handed out, and the first error comes up when all have ended.
+
+    Examples
+    --------
+    >>> sorted(sum(in_threads(list, iter(range(5)), threads=2), []))
+    [0, 1, 2, 3, 4]
+    """
+    lock, failed = threading.Lock(), threading.Event()
+    end = object()
+
+    def shared() -> Iterator[T]:
+        while True:
+            with lock:
+                item = end if failed.is_set() else next(items, end)
+            if item is end:
+                return
+            yield item  # type: ignore[misc]
+
+    def run() -> R:
+        try:
+            return work(shared())
+        except BaseException:
+            failed.set()
+            raise
+
+    if threads <= 1:
+        return [run()]
+    with ThreadPoolExecutor(threads, thread_name_prefix="understudy-count") as pool:
+        try:
+            waiting = [pool.submit(run) for _ in range(threads)]
+            return [future.result() for future in waiting]
+        except BaseException:  # an interruption too: the others end with the batch they are at
+            failed.set()
+            raise
+
+
 def encoded_batches(
-    stream: Stream, schema: Schema, columns: Sequence[str], *, skip: int = 0
+    stream: Stream, schema: Schema, columns: Sequence[str], *, skip: int = 0, threads: int
 ) -> Iterator[tuple[int, dict[str, Codes]]]:
     """Iterate over the batches of a stream as ``(rows, codes)``, after the first ``skip`` rows.
 
@@ -75,7 +136,7 @@ def encoded_batches(
     def encode(batch: pa.RecordBatch) -> tuple[int, dict[str, Codes]]:
         return batch.num_rows, encode_batch(batch, schema, columns)
 
-    return ahead(encode, batches_from(stream, columns, skip), threads=THREADS)
+    return ahead(encode, batches_from(stream, columns, skip), threads=threads)
 
 
 def encode_batch(
@@ -95,10 +156,7 @@ def encode_batch(
 
 def _encode_column(values: pa.Array | pa.ChunkedArray, schema: Schema, name: str) -> Codes:
     def unreadable(error: Exception) -> DataError:
-        return DataError(
-            f"Column {name!r} is stored in a way that a column of kind {schema.column(name).kind!r} cannot "
-            "take. Convert it before reading the table."
-        )
+        return DataError(stored_otherwise(name, schema.column(name).kind))
 
     size = schema.domain.size(name)
     codes = np.asarray(attempt(lambda: _codes(values, schema.column(name)), unreadable))
@@ -107,18 +165,41 @@ def _encode_column(values: pa.Array | pa.ChunkedArray, schema: Schema, name: str
     return codes.astype(code_dtype(size), copy=False)
 
 
+def stored_otherwise(name: str, kind: str) -> str:
+    """Return the words for a column whose type no column of the schema takes."""
+    return f"Column {name!r} is stored in a way that a column of kind {kind!r} cannot take. Convert it before reading the table."
+
+
 def _codes(values: pa.Array | pa.ChunkedArray, column: Any) -> npt.NDArray[Any]:
     import pyarrow as pa
 
     if isinstance(values, pa.ChunkedArray):
         values = pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], values.type)
     kind = values.type
+    if _is_no_entry(kind):
+        raise DataError(stored_otherwise(column.name, column.kind))
     numeric = column.kind in ("integer", "real")
     if pa.types.is_dictionary(kind) or pa.types.is_boolean(kind) or (_is_text(kind) and not numeric):
         return _encode_distinct(values, column)
     if pa.types.is_decimal(kind):
         values = values.cast(pa.float64())
     return np.asarray(column.encode(series_of_arrow(values)))
+
+
+def _is_no_entry(kind: pa.DataType) -> bool:
+    """Say whether a type holds something that no column is about: lists and records, bytes, times of day and lengths of time."""
+    import pyarrow as pa
+
+    types = pa.types
+    binary = types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind)
+    return bool(
+        types.is_nested(kind)
+        or binary
+        or types.is_binary_view(kind)
+        or types.is_time(kind)
+        or types.is_duration(kind)
+        or types.is_interval(kind)
+    )
 
 
 def _is_text(kind: pa.DataType) -> bool:

@@ -128,20 +128,3 @@ def add_weights(
         counts = totals[offsets[j] : offsets[j] + prefix_cells * member_sizes[j]]
         for row in range(len(index)):
             counts[index[row] * size + np.uint32(column[row])] += weights[row]
-
-
-@compiled(nogil=True)
-def hash_texts(offsets: npt.NDArray[np.int64], text: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
-    """Return a 64-bit FNV-1a hash of each text; ``text[offsets[i]:offsets[i + 1]]`` is the i-th.
-
-    Used to deal persons out to parts that are handled one after another. Collisions only make parts
-    uneven: persons are told apart by their ids, never by this hash.
-    """
-    n = len(offsets) - 1
-    hashes = np.empty(n, np.uint64)
-    for i in range(n):
-        value = np.uint64(0xCBF29CE484222325)
-        for place in range(offsets[i], offsets[i + 1]):
-            value = (value ^ np.uint64(text[place])) * np.uint64(0x100000001B3)
-        hashes[i] = value ^ (value >> np.uint64(32))
-    return hashes

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import errno
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.dataset as pads
 
+
+PIECE_ROWS = 1 << 22
+"""Rows of a row group that one thread reads by itself; a larger one is read batch by batch, for all of them."""
 
 WAITS = (0.5, 2.0, 8.0)
 """Seconds to wait before a part that failed to arrive is asked for again."""
@@ -106,6 +110,36 @@ class DatasetStream:
     def batches_from(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
         """Iterate over batches after the first ``rows`` rows; row groups before them are not read."""
         return guarded(self._read(list(columns), rows), self._explain)
+
+    def pieces(
+        self, columns: Sequence[str], rows: int = 0
+    ) -> Iterator[Callable[[], Iterator[pa.RecordBatch]]]:
+        """Iterate over pieces that can be read at the same time, after the first ``rows`` rows: row groups, and batches of those that are very large."""
+        return guarded(self._pieces(list(columns), rows), self._explain)
+
+    def _pieces(self, columns: list[str], skip: int) -> Iterator[Callable[[], Iterator[pa.RecordBatch]]]:
+        for rows, part in self._parts():
+            if rows is not None and skip >= rows:
+                skip -= rows
+                continue
+            if rows is not None and rows <= PIECE_ROWS:
+                yield partial(self._piece, part, columns, skip)
+                skip = 0
+                continue
+            for batch in self._patiently(part, columns):
+                if skip >= batch.num_rows:
+                    skip -= batch.num_rows
+                else:
+                    yield partial(iter, (batch.slice(skip),))
+                    skip = 0
+
+    def _piece(self, part: Any, columns: list[str], skip: int) -> Iterator[pa.RecordBatch]:
+        for batch in guarded(self._patiently(part, columns), self._explain):
+            if skip >= batch.num_rows:
+                skip -= batch.num_rows
+            else:
+                yield batch.slice(skip)
+                skip = 0
 
     def _read(self, columns: list[str], skip: int) -> Iterator[pa.RecordBatch]:
         for rows, part in self._parts():

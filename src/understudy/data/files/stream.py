@@ -177,6 +177,23 @@ def batches_from(stream: Stream, columns: Sequence[str], rows: int) -> Iterator[
             rows = 0
 
 
+Piece = Callable[[], "Iterator[pa.RecordBatch]"]
+"""What reads some of the batches of a stream."""
+
+
+def pieces_from(stream: Stream, columns: Sequence[str], rows: int) -> Iterator[Piece]:
+    """Iterate over pieces of a stream without its first ``rows`` rows, in their order; each can be read in a thread of its own.
+
+    Streams whose records have to be read one after another give a piece for each batch, which is read when the next piece is asked for.
+    """
+    direct = getattr(stream, "pieces", None)
+    if direct is not None and (not rows or getattr(stream, "batches_from", None) is not None):
+        yield from direct(columns, rows)
+        return
+    for batch in batches_from(stream, columns, rows):
+        yield lambda batch=batch: iter((batch,))  # type: ignore[misc]
+
+
 def explain_os_error(error: Exception, label: str) -> DataError | None:
     """Return the error for a file that is absent or closed to us, or None for anything else."""
     if isinstance(error, FileNotFoundError):

@@ -3,6 +3,7 @@
 from understudy.data.sql.engines import connect
 from understudy.data.sql.session import Session
 from understudy.data.sql.source import Database, is_database
+from understudy.data.sql.spark import SparkTable
 from understudy.data.sql.table import SqlTable
 
-__all__ = ["Database", "Session", "SqlTable", "connect", "is_database"]
+__all__ = ["Database", "Session", "SparkTable", "SqlTable", "connect", "is_database"]

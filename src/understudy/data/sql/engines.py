@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import atexit
+import os
 import shutil
+import sys
 import tempfile
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from understudy.data.files.stream import PARQUET_SUFFIXES, parquet_files
 from understudy.data.sql.session import Session, missing_extra
-from understudy.data.sql.source import Database
+from understudy.data.sql.source import Database, parts_of_name
 from understudy.errors import DataError
 
 if TYPE_CHECKING:
@@ -61,10 +63,27 @@ class DuckdbSession(Session):
     def _run(self, sql: str) -> Iterator[pa.RecordBatch]:
         result = self._con.con.execute(sql)
         reader = getattr(result, "to_arrow_reader", None) or result.fetch_record_batch
-        yield from reader(BATCH_ROWS)
+        try:
+            yield from reader(BATCH_ROWS)
+        except OSError as error:  # what Arrow makes of every error of a stream
+            raise _error_of_stream(error) from None
 
     def _close(self) -> None:
         self._con.disconnect()
+
+
+def _error_of_stream(error: OSError) -> Exception:
+    """Return the error of DuckDB that Arrow passed on as text: the kind of error begins it, and nothing else of it is looked at."""
+    import duckdb
+
+    kinds = {
+        "INTERRUPT": duckdb.InterruptException,
+        "Out of Memory": duckdb.OutOfMemoryException,
+        "IO": duckdb.IOException,
+        "TransactionContext": duckdb.TransactionException,
+    }
+    kind = kinds.get(str(error).partition(" Error")[0])
+    return error if kind is None else kind("")
 
 
 class PostgresSession(Session):
@@ -81,6 +100,11 @@ class PostgresSession(Session):
         self._snapshot.read_only = True
         with self._snapshot.cursor() as cursor:  # the transaction begins, and with it the snapshot
             cursor.execute("SET LOCAL TIME ZONE 'UTC'")
+            cursor.execute("SET LOCAL DateStyle = 'ISO, YMD'")
+            cursor.execute(
+                "SET LOCAL extra_float_digits = 3"
+            )  # doubles are written so that they read back the same
+            cursor.execute("SET LOCAL client_encoding = 'UTF8'")
             cursor.execute("SET LOCAL jit = off")
             cursor.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
             cursor.execute("SELECT count(*) FROM pg_catalog.pg_class LIMIT 1")
@@ -95,37 +119,116 @@ class PostgresSession(Session):
             return ibis.table(found.schema(), name=found.op().name, database=_database_of(found))
 
     def _run(self, sql: str) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-
         # a savepoint: a query that fails leaves the snapshot as it was
-        with self._snapshot.transaction(), self._snapshot.cursor(name="understudy", binary=True) as cursor:
-            cursor.execute(sql)
-            while rows := cursor.fetchmany(BATCH_ROWS):
-                names = [column.name for column in cursor.description or ()]
-                arrays = [pa.array(list(column)) for column in zip(*rows, strict=True)]
-                yield pa.record_batch(arrays, names=names)
+        with self._snapshot.transaction(), self._snapshot.cursor() as cursor:
+            cursor.execute(f"SELECT * FROM ({sql}) AS described LIMIT 0")
+            columns = [_column(column) for column in cursor.description or ()]
+            with cursor.copy(f"COPY ({sql}) TO STDOUT (FORMAT csv)") as copy:
+                lines: list[bytes] = []
+                for line in copy:  # one record each
+                    lines.append(bytes(line))
+                    if len(lines) == BATCH_ROWS:
+                        yield _of_lines(lines, columns)
+                        lines = []
+                yield _of_lines(lines, columns)
 
     def _close(self) -> None:
         self._snapshot.close()
+
+
+_ARROW_TYPES = {
+    16: "bool",
+    20: "int64",
+    21: "int16",
+    23: "int32",
+    26: "int64",
+    700: "float32",
+    701: "float64",
+    1082: "date32",
+}
+_NUMERIC, _MOMENT, _MOMENT_WITH_ZONE = 1700, 1114, 1184
+
+
+def _column(column: Any) -> tuple[str, pa.DataType, pa.DataType]:
+    """Return the name of a column of PostgreSQL, the type its text is read as, and the type it gets then."""
+    import pyarrow as pa
+
+    number, digits, scale = column.type_code, column.precision, column.scale or 0
+    if (
+        number == _NUMERIC
+    ):  # without declared digits, or with too many, as doubles; declared ones may be no number
+        known = digits is not None and digits <= 38 and scale >= 0
+        return (
+            (column.name, pa.string(), pa.decimal128(digits, scale))
+            if known
+            else (column.name, *[pa.float64()] * 2)
+        )
+    if number in (_MOMENT, _MOMENT_WITH_ZONE):
+        return (
+            column.name,
+            pa.timestamp("us"),
+            pa.timestamp("us", "UTC" if number == _MOMENT_WITH_ZONE else None),
+        )
+    return column.name, *[pa.type_for_alias(_ARROW_TYPES.get(number, "string"))] * 2
+
+
+def _of_lines(
+    lines: Sequence[bytes], columns: Sequence[tuple[str, pa.DataType, pa.DataType]]
+) -> pa.RecordBatch:
+    """Return records that PostgreSQL wrote as text, each value read back to the last bit.
+
+    Names of columns may repeat in a query, so they are given afterwards.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    from pyarrow import csv
+
+    places = [str(place) for place in range(len(columns))]
+    body = b"".join(lines)
+    if not body:
+        arrays = [pa.array([], kind) for _, _, kind in columns]
+        return pa.record_batch(arrays, names=[name for name, _, _ in columns])
+    table = csv.read_csv(
+        pa.py_buffer(body),
+        read_options=csv.ReadOptions(column_names=places, use_threads=False, block_size=len(body) + 1),
+        parse_options=csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
+        convert_options=csv.ConvertOptions(
+            column_types={place: kind for place, (_, kind, _) in zip(places, columns, strict=True)},
+            null_values=[""],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+            true_values=["t"],
+            false_values=["f"],
+        ),
+    )
+    arrays = []
+    for column, (_, written, kind) in zip(table.columns, columns, strict=True):
+        values = column.combine_chunks()
+        if pa.types.is_decimal(kind):
+            values = pc.if_else(pc.equal(values, "NaN"), pa.scalar(None, written), values)
+        arrays.append(values.cast(kind))
+    return pa.record_batch(arrays, names=[name for name, _, _ in columns])
 
 
 class SparkSession_(Session):
     """A table of a Spark cluster, or Parquet files that the cluster reads."""
 
     dialect = "pyspark"
-    streams = False
     _views = 0
 
     def _open(self) -> Any:
         import ibis
         from pyspark.sql import SparkSession
 
-        builder = SparkSession.builder.appName("understudy")
-        url = self.source.url
+        self._mine = SparkSession.getActiveSession() is None
+        # task errors quote values: the log is silent unless somebody asks for it
+        builder = SparkSession.builder.appName("understudy").config("spark.log.level", "OFF")
+        url, options = self.source.url, {}
         if url.startswith("pyspark://"):
             from urllib.parse import parse_qsl, urlsplit
 
-            for name, value in parse_qsl(urlsplit(url).query):
+            options = dict(parse_qsl(urlsplit(url).query))
+            for name, value in options.items():
                 builder = builder.config(name, value)
         else:
             builder = builder.master(url)
@@ -138,11 +241,13 @@ class SparkSession_(Session):
             .config("spark.sql.sources.partitionColumnTypeInference.enabled", "false")
             .config("spark.ui.enabled", "false")
             .config("spark.ui.showConsoleProgress", "false")
-            .config("spark.log.level", "OFF")
         )
-        self._mine = SparkSession.getActiveSession() is None
         self._spark = builder.getOrCreate()
-        self._spark.sparkContext.setLogLevel("OFF")  # task errors quote values
+        context = self._spark.sparkContext
+        if self._mine:
+            context.setLogLevel(options.get("spark.log.level", "OFF"))
+        if str(context.master).startswith("local") and "PYSPARK_PYTHON" not in os.environ:
+            context.pythonExec = sys.executable  # executors of this machine run what runs here
         self._con = ibis.pyspark.connect(self._spark)
         return self._named(self.source.table)
 
@@ -159,6 +264,13 @@ class SparkSession_(Session):
         if not self.source.immutable:
             raise undeclared(self.source)
         return _named_table(self._con, table)
+
+    def frame(self, query: Any) -> Any:
+        """Return a query as a frame of Spark, which nothing has run yet."""
+        self.require_open()
+        self.require_unchanged()
+        text = self.sql(query)
+        return self.guarded(lambda: self._spark.sql(text))
 
     def _run(self, sql: str) -> Iterator[pa.RecordBatch]:
         table = self._spark.sql(sql).toArrow()
@@ -184,8 +296,7 @@ class OtherSession(Session):
                     f"There is no SQLite file {file.name!r}. Check the path: sqlite://FILE, or from the root sqlite:///FOLDER/FILE."
                 )
         self._con = ibis.connect(self.source.url)
-        self.dialect, self.quoting = self._con.name, self._con.dialect
-        self.groups = self.dialect not in ("mysql", "sqlite", "singlestore")
+        self.dialect = self._con.name
         return self._named(self.source.table)
 
     def _named(self, table: str) -> Any:
@@ -282,7 +393,7 @@ def _spill_to(engine: Any, folder: Path) -> None:
 
 
 def _is_path(table: str) -> bool:
-    return "/" in table or table.lower().endswith((".parquet", ".pq"))
+    return not table.startswith('"') and ("/" in table or table.lower().endswith(PARQUET_SUFFIXES))
 
 
 def _after_scheme(url: str) -> str:
@@ -295,7 +406,7 @@ def _after_scheme(url: str) -> str:
 
 def _named_table(connection: Any, name: str) -> Any:
     """Return a table by its name, with or without its schema and catalogue."""
-    *where, table = name.split(".")
+    *where, table = parts_of_name(name)
     return connection.table(table, database=tuple(where) if len(where) > 1 else (where[0] if where else None))
 
 

@@ -1,18 +1,21 @@
-"""A connection that holds one snapshot of a table, and hands out the results of queries in batches."""
+"""A connection that holds one snapshot of a table, and hands out its records in Arrow batches."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from understudy.data.files.stream import file_stamp
+from understudy.data.counting.encode import stored_otherwise
+from understudy.data.files.stream import file_stamp, name_problems
 from understudy.data.sql.source import Database
-from understudy.errors import DataError, MissingExtra, UnderstudyError
+from understudy.errors import DataError, MissingExtra, Problems, UnderstudyError
+from understudy.schema.coding.calendar import EARLIEST, LATEST
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from understudy.schema import Schema
 
 # ----------------------------------------------------------------------------------------
 # What went wrong in a database, without a word of what the database said.
@@ -24,7 +27,7 @@ _UNSPENT = "The question was not answered, so nothing was drawn for it."
 
 _ADVICE: tuple[tuple[tuple[str, ...], str], ...] = (
     (
-        ("QueryCanceled", "InterruptException", "CancelledError", "SparkJobCancelled"),
+        ("QueryCanceled", "InterruptException", "CancelledError", "SPARK_JOB_CANCELLED"),
         "The query was cancelled, by hand or by a limit on its time. Raise the limit or ask when the database is less "
         "busy, and start again.",
     ),
@@ -37,8 +40,17 @@ _ADVICE: tuple[tuple[tuple[str, ...], str], ...] = (
         "This user may not read the table. Ask for the right to SELECT from it.",
     ),
     (
-        ("UndefinedTable", "TableNotFound", "CatalogException", "UndefinedSchema", "InvalidSchemaName"),
-        "There is no table of that name. Check --table, and add its schema if it is not in the search path.",
+        (
+            "UndefinedTable",
+            "TableNotFound",
+            "CatalogException",
+            "UndefinedSchema",
+            "InvalidSchemaName",
+            "TABLE_OR_VIEW_NOT_FOUND",
+            "PATH_NOT_FOUND",
+        ),
+        "There is no table of that name. Check --table, add its schema if it is not in the search path, and put a name that holds "
+        'dots in double quotes: health."births.2024".',
     ),
     (
         ("InvalidPassword", "InvalidAuthorizationSpecification"),
@@ -46,8 +58,30 @@ _ADVICE: tuple[tuple[tuple[str, ...], str], ...] = (
         "environment.",
     ),
     (
-        ("OutOfMemory", "OutOfMemoryException", "OutOfMemoryError", "DiskFull", "ConfigurationLimitExceeded"),
+        ("ModuleNotFoundError", "PYTHON_VERSION_MISMATCH"),
+        "The executors of Spark encode the records, and lack what that takes. Install the same versions of Python and of Understudy "
+        "with its extra 'spark' on every worker, or send them along (spark.archives, PYSPARK_PYTHON).",
+    ),
+    (
+        ("MAX_RESULT_SIZE",),
+        "What was asked for is larger than the driver may receive. Raise spark.driver.maxResultSize, or ask for fewer or smaller "
+        "marginals.",
+    ),
+    (
+        (
+            "OutOfMemory",
+            "OutOfMemoryException",
+            "OutOfMemoryError",
+            "DiskFull",
+            "ConfigurationLimitExceeded",
+            "No space left on device",
+        ),
         "The engine ran out of memory or disk space. Give it more, or use coarser bins.",
+    ),
+    (
+        ("ExecutorLostFailure", "FetchFailed"),
+        "Executors were lost more often than Spark repeats a task. Give them more memory (spark.executor.memoryOverhead is that of "
+        "Python), or more partitions, and start again.",
     ),
     (
         (
@@ -65,12 +99,27 @@ _ADVICE: tuple[tuple[tuple[str, ...], str], ...] = (
             "BrokenPipeError",
             "ConnectionResetError",
             "EOFError",
+            "stopped SparkContext",
         ),
         "The connection to the database failed or was lost. Check that it is running and can be reached, and start "
         "again.",
     ),
     (("IOException",), "A file of the database cannot be read, or another program has it open for writing."),
+    (("PythonException",), "Python failed on an executor of Spark, whose log has more."),
 )
+
+_IN_TEXTS_OF_SPARK = {
+    "cancelled": "SPARK_JOB_CANCELLED",
+    "ModuleNotFoundError": "ModuleNotFoundError",
+    "PYTHON_VERSION_MISMATCH": "PYTHON_VERSION_MISMATCH",
+    "maxResultSize": "MAX_RESULT_SIZE",
+    "OutOfMemoryError": "OutOfMemoryError",
+    "No space left on device": "No space left on device",
+    "ExecutorLostFailure": "ExecutorLostFailure",
+    "FetchFailed": "FetchFailed",
+    "stopped SparkContext": "stopped SparkContext",
+}
+"""Words of Spark that say what happened, and what they mean here. Its texts are looked at, not shown."""
 
 
 def explain(error: BaseException, label: str) -> DataError:
@@ -83,26 +132,37 @@ def explain(error: BaseException, label: str) -> DataError:
 lost. Check that it is running and can be reached, and start again. The question was not answered, so nothing was \
 drawn for it.
     """
-    names = [kind.__name__ for kind in type(error).__mro__]
     told = type(error).__name__
-    if is_cancelled(error):
-        names.insert(0, "SparkJobCancelled")
+    of_spark = type(error).__module__.startswith(("pyspark", "py4j"))
+    signs = _signs_of_spark(error) if of_spark else []
+    names = [*signs, *(kind.__name__ for kind in type(error).__mro__)]
+    if of_spark and signs:
+        told = f"{told} ({signs[0]})"
     for known, advice in _ADVICE:
         if any(name in known for name in names):
             return DataError(f"The table {label!r} could not be read: {told}. {advice} {_UNSPENT}")
+    where = "its own log has it"
+    if of_spark:
+        where = "the log of Spark has it, which pyspark://?spark.master=...&spark.log.level=ERROR shows here"
     return DataError(
         f"The table {label!r} could not be read: {told}. What the database said is withheld, because it may quote "
-        f"records; its own log has it. Check the table, its columns and their types. {_UNSPENT}"
+        f"records; {where}. Check the table, its columns and their types. {_UNSPENT}"
     )
 
 
-def is_cancelled(error: BaseException) -> bool:
-    """Say whether Spark gave up a job because somebody cancelled it. The text is looked at, not shown."""
-    kind = type(error)
-    if not kind.__module__.startswith(("pyspark", "py4j")):
-        return False
+def _signs_of_spark(error: BaseException) -> list[str]:
+    """Return what Spark calls this kind of error, and the words in its text that are known here: nothing of a record."""
+    named: list[str] = []
+    condition = getattr(error, "getCondition", None) or getattr(error, "getErrorClass", None)
+    if condition is not None:
+        try:
+            name = condition()
+        except Exception:
+            name = None
+        if isinstance(name, str) and name.replace("_", "").replace(".", "").isalnum() and name.isupper():
+            named.append(name)
     text = str(error)
-    return "SPARK_JOB_CANCELLED" in text or "cancelled" in text[:4000]
+    return [*(sign for words, sign in _IN_TEXTS_OF_SPARK.items() if words in text), *named]
 
 
 def changed(label: str) -> DataError:
@@ -124,27 +184,19 @@ class Session:
     source
         Where the table is.
     relation
-        The table as an Ibis expression.
+        The table as an Ibis expression, its dates within the calendar.
     dialect
         The SQL dialect, as Ibis names it.
-    streams
-        Whether results arrive in batches, so that one larger than memory can be read.
-    groups
-        Whether the engine knows grouping sets.
     """
 
     dialect = ""
-    quoting: Any = None  # sqlglot's dialect, where it has another name
-    streams = True
-    groups = True
 
     def __init__(self, source: Database) -> None:
         self.source = source
         self._paths: list[Path] = []
         self._stamp: object = None
         self._closed = False
-        self._defined: dict[str, str] = {}
-        self.relation: Any = self.guarded(self._open)
+        self.relation: Any = self.guarded(lambda: _on_calendar(self._open()))
         if self._paths:
             self._stamp = self.guarded(lambda: file_stamp(self._paths))
 
@@ -159,11 +211,6 @@ class Session:
     def _named(self, table: str) -> Any:
         """Return another table of the same database as an Ibis expression."""
         raise TypeError("Session is a base; use connect.")
-
-    def _compile(self, query: Any) -> str:
-        import ibis
-
-        return str(ibis.to_sql(query.unbind(), dialect=self.dialect, pretty=False))
 
     def _run(self, sql: str) -> Iterator[pa.RecordBatch]:
         raise TypeError("Session is a base; use connect.")
@@ -188,35 +235,18 @@ class Session:
 
     def beside(self, table: str) -> Any:
         """Return another table of the same database as an Ibis expression, seen through the same snapshot."""
-        found = self.guarded(lambda: self._named(table))
+        found = self.guarded(lambda: _on_calendar(self._named(table)))
         if self._paths:
             self._stamp = self.guarded(lambda: file_stamp(self._paths))
         return found
 
-    def defined(self, query: Any) -> Any:
-        """Return a query under a name of its own: other queries use it without its being compiled again."""
+    def sql(self, query: Any) -> str:
+        """Return a query as text of the engine's dialect."""
         import ibis
 
-        name = f"understudy_{len(self._defined)}"
-        self._defined[name] = self.sql(query)
-        return ibis.table(query.schema(), name=name)
-
-    def sql(self, query: Any) -> str:
-        """Return a query as text of the engine's dialect, together with the definitions it uses."""
         if isinstance(query, str):
             return query
-        text = self.guarded(lambda: self._compile(query))
-        used = [name for name in self._defined if re.search(rf"\b{name}\b", text)]
-        if not used:
-            return text
-        parts = ", ".join(f"{self.quoted(name)} AS ({self._defined[name]})" for name in used)
-        return f"WITH {parts}, {text[5:]}" if text.startswith("WITH ") else f"WITH {parts} {text}"
-
-    def quoted(self, name: str) -> str:
-        """Return a name of a column as the engine's dialect quotes it."""
-        import sqlglot
-
-        return str(sqlglot.exp.to_identifier(name, quoted=True).sql(dialect=self.quoting or self.dialect))
+        return self.guarded(lambda: str(ibis.to_sql(query.unbind(), dialect=self.dialect, pretty=False)))
 
     def batches(self, query: Any) -> Iterator[pa.RecordBatch]:
         """Iterate over the result of a query. A failure is an error: there is no partial result.
@@ -225,10 +255,7 @@ class Session:
         -------
         Out: private.
         """
-        if self._closed:
-            raise DataError(
-                f"The connection to the table {self.source.label!r} was closed. Read the table again."
-            )
+        self.require_open()
         self.require_unchanged()
         text = self.sql(query)
         found = self.guarded(lambda: iter(self._run(text)))
@@ -237,12 +264,15 @@ class Session:
             yield batch  # type: ignore[misc]
         self.require_unchanged()
 
-    def rows(self, query: Any) -> list[dict[str, Any]]:
-        """Return the whole result of a query with a short one."""
-        return [row for batch in self.batches(query) for row in batch.to_pylist()]
+    def require_open(self) -> None:
+        """Refuse to go on with a connection that was closed."""
+        if self._closed:
+            raise DataError(
+                f"The connection to the table {self.source.label!r} was closed. Read the table again."
+            )
 
     def require_unchanged(self) -> None:
-        """Refuse to go on if the connection was lost or the files behind the table were written to."""
+        """Refuse to go on if the files behind the table were written to."""
         if self._paths and self.guarded(lambda: file_stamp(self._paths)) != self._stamp:
             raise changed(self.source.label)
 
@@ -257,6 +287,43 @@ class Session:
         if not self._closed:
             self._closed = True
             self.guarded(self._close)
+
+
+def _on_calendar(relation: Any) -> Any:
+    """Return a relation with dates and times beyond the years 1 to 9999 moved to the ends, and types that Ibis does not know as text.
+
+    An infinite date has no day number and no value in Python: one of them would make a whole table unreadable.
+    """
+    import ibis
+
+    columns = {}
+    for name in relation.columns:
+        column = relation[name]
+        kind = column.type()
+        if kind.is_date() or kind.is_timestamp():
+            make = ibis.date if kind.is_date() else ibis.timestamp
+            first, last = make(EARLIEST.isoformat()), make(LATEST.isoformat())
+            columns[name] = ibis.ifelse(column > last, last, ibis.ifelse(column < first, first, column))
+        elif kind.is_unknown():
+            columns[name] = column.cast("string")
+    return relation.mutate(**columns) if columns else relation
+
+
+def check_columns(session: Session, columns: Sequence[str], *, schema: Schema) -> None:
+    """Refuse a table without some columns, and columns of the schema that are stored in a way that no column takes, before a record is read."""
+    kinds = session.relation.schema()
+    label = session.source.label
+    name_problems(f"The columns of {label!r} do not fit the schema", list(kinds), columns).raise_if_any(
+        DataError
+    )
+    problems = Problems("The table does not fit the schema")
+    for column in schema.columns:
+        kind = kinds.get(column.name)
+        if kind is not None and (
+            kind.is_nested() or kind.is_binary() or kind.is_interval() or kind.is_time()
+        ):
+            problems.add(stored_otherwise(column.name, column.kind))
+    problems.raise_if_any(DataError)
 
 
 def missing_extra(kind: str) -> MissingExtra:

@@ -55,7 +55,7 @@ def is_database(source: object) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Database:
-    """A private table that stays in a database; counting happens there.
+    """A private table that stays in a database.
 
     Parameters
     ----------
@@ -64,8 +64,8 @@ class Database:
         of the file), a Spark master (``local[2]``, ``spark://host:7077``, ``yarn``), or any other URL that Ibis
         connects to. It must hold no password.
     table
-        Name of the table or view, with its schema if it needs one (``health.births``). For DuckDB and Spark it
-        may be a Parquet file or folder.
+        Name of the table or view, with its schema if it needs one (``health.births``); a part that holds dots stands in
+        double quotes (``health."births.2024"``). For DuckDB and Spark it may be a Parquet file or folder.
     immutable
         Declares that nobody writes to the table while it is in use. Needed where the engine cannot hold a
         snapshot of it: Spark tables in a catalogue, and engines other than DuckDB and PostgreSQL.
@@ -122,6 +122,32 @@ class Database:
         return f"Database({self.kind}, table {self.label!r})"
 
     __str__ = __repr__
+
+
+_NAME = re.compile(r'"(?:[^"]|"")+"|[^".]+')
+
+
+def parts_of_name(table: str) -> tuple[str, ...]:
+    """Return catalogue, schema and name of a table; a part that holds dots stands in double quotes, a quote within it twice.
+
+    Examples
+    --------
+    >>> parts_of_name("health.births"), parts_of_name('health."births.2024"')
+    (('health', 'births'), ('health', 'births.2024'))
+    """
+    found, place = [], 0
+    while part := _NAME.match(table, place):
+        found.append(part[0])
+        place = part.end()
+        if place == len(table) or table[place] != ".":
+            break
+        place += 1
+    if place != len(table) or not 1 <= len(found) <= 3 or table.endswith("."):
+        raise DataError(
+            f"{table!r} is no name of a table. Up to three parts were wanted, with dots between them (health.births), and those "
+            'that hold dots in double quotes (health."births.2024").'
+        )
+    return tuple(part[1:-1].replace('""', '"') if part[0] == '"' else part for part in found)
 
 
 def _refuse_secrets(url: str) -> None:

@@ -22,6 +22,7 @@ from scipy.stats import binom
 
 from understudy.curator import Curator, remember_measured
 from understudy.data import LocalTable
+from understudy.data.persons import KEY_BYTES
 from understudy.errors import DataError, UnderstudyError
 from understudy.mechanisms import no_progress
 from understudy.privacy import Ledger, PureDP, SeededRandomness
@@ -183,7 +184,7 @@ class _Attempt:
         shares, kind = spec.shares, spec.row_count.kind
         unit, counted = spec.unit, table
         if spec.two_levels and unit.id_column is not None:
-            counted = table.truncated(unit.id_column, unit.max_rows, randomness.words)
+            counted = table.truncated(unit.id_column, unit.max_rows, randomness.bytes(KEY_BYTES))
         rows: int | None = counted.exact_row_count()
         if kind == "measured" and shares.rows:
             generator = np.random.default_rng([seed, 1])
@@ -206,7 +207,7 @@ class _Attempt:
             model = fit_model(spec, configuration, curator, progress=no_progress)
         self.candidate: Candidate = draw_candidate(spec, configuration, model, rows=self.rows, seed=seed)
         if unit.id_column is not None and not spec.two_levels:
-            counted = table.truncated(unit.id_column, unit.max_rows, randomness.words)
+            counted = table.truncated(unit.id_column, unit.max_rows, randomness.bytes(KEY_BYTES))
         self.real = RecordTypes.from_table(counted)
 
     def _curator(self, ledger: Ledger) -> Curator:

@@ -11,6 +11,7 @@ import numpy as np
 
 from understudy.curator import Curator
 from understudy.data import LocalTable
+from understudy.data.persons import KEY_BYTES
 from understudy.errors import ConstraintError
 from understudy.mechanisms import Model, Progress, Provenance
 from understudy.release.record_types import RecordTypes
@@ -118,7 +119,7 @@ def draw_candidate(
 def _draw_entities(
     spec: Spec, configuration: Configuration, model: Model, *, rows: int, seed: int
 ) -> Candidate:
-    """Draw entities with their events, and make event records of them exactly as of the private table, with public random words.
+    """Draw entities with their events, and make event records of them exactly as of the private table, with a public random key.
 
     An entity gives as many records as the unit allows, so ``rows`` records are those of so many entities.
     """
@@ -133,8 +134,8 @@ def _draw_entities(
     table = read_source(spec, configuration, tables.get("", tables))
     if not all(table.schema.holds_codes(chunk).all() for chunk in table.chunks()):
         raise ConstraintError("The rows that were drawn break a constraint of the schema.")
-    words = public_generator(seed, _ORDER).integers(0, 1 << 63, table.exact_row_count(), dtype=np.uint64)
-    records = table.truncated(unit.id_column, unit.max_rows, words)
+    key = public_generator(seed, _ORDER).bytes(KEY_BYTES)
+    records = table.truncated(unit.id_column, unit.max_rows, key)
     seconds = {"sampling": drawn - start, "projection": time.perf_counter() - drawn}
     return Candidate(
         configuration=configuration,

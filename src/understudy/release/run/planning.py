@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from understudy._html import html_table
 from understudy.curator import practice_curator
+from understudy.data.persons import KEY_BYTES
 from understudy.errors import SchemaError
 from understudy.privacy import ApproxDP, Laplace, PureDP, Unit
 from understudy.privacy.accounting.accounting import PURE
@@ -367,8 +366,7 @@ def _example(spec: Spec, configuration: Configuration, table: Any) -> RecordType
     """Return the records of a public table, cleaned and transformed as the private one will be."""
     read, unit = read_source(spec, configuration, table), spec.unit
     if spec.two_levels and unit.id_column is not None:
-        words = np.random.default_rng(0).integers(0, 1 << 63, read.exact_row_count(), dtype=np.uint64)
-        read = read.truncated(unit.id_column, unit.max_rows, words)
+        read = read.truncated(unit.id_column, unit.max_rows, bytes(KEY_BYTES))
     return RecordTypes.from_table(read)
 
 

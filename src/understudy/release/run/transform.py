@@ -8,7 +8,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from understudy.curator import Curator, Journal
-from understudy.data import ArrowTable, Database, SqlTable, connect, read_table, records_digest
+from understudy.data import ArrowTable, Database, SparkTable, SqlTable, connect, read_table, records_digest
 from understudy.data.events import read_events
 from understudy.data.linked import LinkedTables, linked_in, read_linked
 from understudy.data.prepare import rule_meaning
@@ -95,7 +95,7 @@ class Transformed:
         counts as a rejection, because it may depend on the records; a changed file would make all of them fail.
         """
         for table in self._tables.values():
-            if isinstance(table, ArrowTable | SqlTable):
+            if isinstance(table, ArrowTable | SparkTable | SqlTable):
                 table.require_unchanged()
 
     def digest(self, configurations: Iterable[Configuration], key: bytes) -> str:

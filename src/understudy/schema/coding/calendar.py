@@ -20,8 +20,8 @@ __all__ = [
     "LATEST",
     "NAMES",
     "calendar_number",
+    "day_of",
     "label_of_day",
-    "local_day",
     "periods",
     "read_date",
     "read_days",
@@ -48,7 +48,7 @@ def read_date(entry: Any, format: str | None = None) -> dt.date | None:
     True
     """
     if isinstance(entry, dt.date | np.datetime64):
-        return local_day(entry)
+        return day_of(entry)
     if (
         format is not None
         and isinstance(entry, int | np.integer | Decimal)
@@ -76,21 +76,30 @@ _MOST_AS_DATE = 10**64
 """Whole numbers from here on are longer than any date, and some of them cannot be written out."""
 
 
-def local_day(entry: dt.date | np.datetime64) -> dt.date | None:
-    """Return the day of a date or a moment where it was written; ``None`` beyond the years 1 to 9999.
+def day_of(entry: dt.date | np.datetime64) -> dt.date | None:
+    """Return the day of a date or a moment, of one with a time zone that in UTC; ``None`` beyond the years 1 to 9999.
+
+    Databases and Parquet files keep moments and no zones. So the day in UTC is the only one that is the same wherever a table is.
 
     Examples
     --------
-    >>> local_day(np.datetime64("2014-03-01T23:30")), local_day(np.datetime64("10000-01-01"))
+    >>> day_of(np.datetime64("2014-03-01T23:30")), day_of(np.datetime64("10000-01-01"))
     (datetime.date(2014, 3, 1), None)
+    >>> day_of(dt.datetime(2014, 3, 1, 23, 30, tzinfo=dt.timezone(dt.timedelta(hours=-5))))
+    datetime.date(2014, 3, 2)
     """
     try:
         if isinstance(entry, dt.datetime):  # pandas timestamps are datetimes too, of more years
-            return entry.date()
+            return in_utc(entry).date()
         day = entry.astype("datetime64[D]").item() if isinstance(entry, np.datetime64) else entry
     except (ValueError, OverflowError, NotImplementedError):
         return None
     return day if isinstance(day, dt.date) else None
+
+
+def in_utc(moment: dt.datetime) -> dt.datetime:
+    """Return a moment without its time zone: one that has one as it is written in UTC."""
+    return moment if moment.tzinfo is None else moment.astimezone(dt.UTC).replace(tzinfo=None)
 
 
 def read_days(series: pd.Series[Any]) -> Entries | None:
@@ -106,7 +115,7 @@ def read_days(series: pd.Series[Any]) -> Entries | None:
     if isinstance(dtype, pd.ArrowDtype):
         return _read_arrow(series)
     if isinstance(dtype, pd.DatetimeTZDtype):
-        series = series.dt.tz_localize(None)
+        series = series.dt.tz_convert(None)  # in UTC
         dtype = series.dtype
     if getattr(dtype, "kind", "") != "M":
         return None
@@ -126,7 +135,9 @@ def _read_arrow(series: pd.Series[Any]) -> Entries | None:
         values = values.combine_chunks()
     if pa.types.is_timestamp(values.type):
         if values.type.tz is not None:
-            values = pc.local_timestamp(values)
+            values = values.view(pa.int64()).view(
+                pa.timestamp(values.type.unit)
+            )  # Arrow keeps such moments in UTC
         values = pc.floor_temporal(values, unit="day")
     elif not pa.types.is_date(values.type):
         return None

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from understudy.schema.coding.calendar import local_day, read_date
+from understudy.schema.coding.calendar import day_of, in_utc, read_date
 from understudy.schema.coding.reading import days_since_epoch, is_nothing, number_of, real_of
 
 __all__ = [
@@ -104,11 +104,11 @@ def text_of_entry(entry: Any) -> str | None:
     if isinstance(entry, bool | np.bool_):
         return str(bool(entry))
     if isinstance(entry, dt.date | np.datetime64):
-        day = local_day(entry)
+        day = day_of(entry)
         if day is None:
             return "\0"
-        timed = isinstance(entry, dt.datetime) and entry.time() != dt.time()
-        return entry.replace(tzinfo=None).isoformat(sep=" ") if timed else day.isoformat()  # type: ignore[union-attr,call-arg]
+        moment = in_utc(entry) if isinstance(entry, dt.datetime) else None
+        return day.isoformat() if moment is None or moment.time() == dt.time() else moment.isoformat(sep=" ")
     number = number_of(entry)
     if number is not None:
         return canonical_number(real_of(number))

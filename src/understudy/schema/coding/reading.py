@@ -247,8 +247,8 @@ def distinct_entries(series: pd.Series[Any]) -> tuple[npt.NDArray[np.intp], list
     Privacy
     -------
     One of several equal entries stands for all of them, and which one depends on the other records. So entries count
-    as equal only where every column reads them alike: ``1``, ``1.0`` and ``True`` are three, and so are
-    one moment written in three time zones, because a date is the local one. pandas finds equal entries faster than
+    as equal only where every column reads them alike: ``1``, ``1.0`` and ``True`` are three. One moment written in three time zones is
+    three as well, though all are read in UTC. pandas finds equal entries faster than
     `_distinct_objects` but takes all of these for equal, so it is asked only about entries of one type in which equal ones read alike:
     both ways then give every entry the same reading, and which way is taken does not matter.
     """
@@ -258,9 +258,8 @@ def distinct_entries(series: pd.Series[Any]) -> tuple[npt.NDArray[np.intp], list
         codes = series.cat.codes.to_numpy().astype(np.intp)
         return codes, list(series.cat.categories)
     if isinstance(series.dtype, pd.DatetimeTZDtype):
-        series = series.dt.tz_localize(
-            None
-        )  # local time; pandas ends the process when it makes objects of far moments with a zone
+        # in UTC; pandas ends the process when it makes objects of far moments with a zone
+        series = series.dt.tz_convert(None)
     if series.dtype == object:
         entries = series.to_numpy()
         if not _equal_read_alike(entries):
