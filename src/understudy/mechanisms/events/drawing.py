@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,8 +19,9 @@ from understudy.engine.graphical.evidence import sample_each
 from understudy.engine.record_fitting.records import Allowed, fit_records
 from understudy.errors import ConstraintError, UnusableMethod, WorkloadError
 from understudy.mechanisms.drawing import Codes, Drawer
-from understudy.schema import Clique, Domain, Schema
+from understudy.schema import Clique, Constraint, Domain, Schema
 from understudy.schema.entities import GAP_STARTS, EventColumns, finest
+from understudy.schema.problems import MAX_CELLS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -217,31 +219,66 @@ class EventDrawer:
         return codes[:kept], numbers[:kept]
 
     def _people(self, n: int, generator: np.random.Generator) -> Codes:
-        """Draw records for what is the same in all records of an entity: rules about other columns do not matter here."""
-        own = {*self.parts.fixed, self.parts.number}
-        rules = [rule for rule in self._drawer.rules if own.issuperset(rule.columns)]
-        groups = [
-            group
-            for group in self.model.schema.joint_values
-            if own.issuperset(column.name for column in group.columns)
-        ]
+        """Draw records for what is the same in all records of an entity, fitted to the model's marginals over it: rules about other columns do not matter here."""
         codes = self.model.distribution.sample_codes(n, generator)
         left = np.arange(n)
         for _ in range(_MOST_ATTEMPTS):
-            columns = {name: codes[left, self._place(name)] for name in own}
-            holds = np.ones(len(left), dtype=bool)
-            for rule in rules:
-                holds &= rule.holds_codes(columns)
-            for group in groups:
-                holds &= group.possible({column.name: columns[column.name] for column in group.columns})
-            left = left[~holds]
+            left = left[~self._possible(codes[left])]
             if not len(left):
-                return codes
+                return self._fitted_people(codes, generator)
             codes[left] = self.model.distribution.sample_codes(len(left), generator)
         raise ConstraintError(
             f"The constraints reject nearly every entity that the model draws: {len(left):,} of {n:,} could not be filled. Loosen the constraints on "
             f"{', '.join(self.parts.fixed)}, or use a method that models them."
         )
+
+    @cached_property
+    def _of_people(self) -> tuple[str, ...]:
+        """The columns that are the same in all records of an entity."""
+        return self.model.schema.domain.canonical({*self.parts.fixed, self.parts.number})
+
+    @cached_property
+    def _rules_of_people(self) -> tuple[Constraint, ...]:
+        return tuple(rule for rule in self._drawer.rules if set(rule.columns) <= set(self._of_people))
+
+    def _possible(self, codes: Codes) -> npt.NDArray[np.bool_]:
+        """Say which records obey the rules about what is the same in all records of an entity."""
+        columns = {name: codes[:, self._place(name)] for name in self._of_people}
+        holds = np.ones(len(codes), dtype=bool)
+        for rule in self._rules_of_people:
+            holds &= rule.holds_codes(columns)
+        for group in self.model.schema.joint_values:
+            if columns.keys() >= {column.name for column in group.columns}:
+                holds &= group.possible({column.name: columns[column.name] for column in group.columns})
+        return holds
+
+    def _fitted_people(self, codes: Codes, generator: np.random.Generator) -> Codes:
+        """Move entities until the marginals of what is fixed and of the number of events are the model's.
+
+        Few entities have many events, so that chance in how many of them a group gets would be multiplied by these events.
+        """
+        own, domain = self._of_people, self.model.schema.domain
+        cliques = [pair for pair in combinations(own, 2) if domain.cells(pair) <= _FITTED_CELLS] or [
+            (name,) for name in own if domain.size(name) <= _FITTED_CELLS
+        ]
+        if not len(codes) or not cliques:
+            return codes
+        places = [self._place(name) for name in own]
+        rules = [rule for rule in self._rules_of_people if domain.cells(rule.columns) <= MAX_CELLS]
+        fitted = fit_records(
+            codes[:, places],
+            Domain(own, domain.shape(own)),
+            cliques,
+            self.model.marginals(cliques),
+            allowed=[(rule.columns, rule.allowed(domain)) for rule in rules],
+            temperature=0.0,
+            seed=int(generator.integers(1 << 62)),
+        )
+        moved = codes.copy()
+        moved[:, places] = fitted.codes
+        broken = ~self._possible(moved)
+        moved[broken] = codes[broken]
+        return moved
 
     def _numbers(self, codes: Codes, generator: np.random.Generator) -> Ints:
         """Draw how many events each entity has, inside its bin."""
@@ -411,10 +448,10 @@ class EventDrawer:
                 weights.append(weight)
         if not cliques:
             return codes
-        targets = self._event_marginals(cliques, codes, numbers)
+        targets = self._event_marginals(cliques, codes)
         wide, beside = self._with_next(codes, numbers)
         links = [(before, name) for name, before in parts.before.items() if name in moving]
-        for (_, name), table in zip(links, self._event_marginals(links, codes, numbers), strict=True):
+        for (_, name), table in zip(links, self._event_marginals(links, codes), strict=True):
             clique = domain.canonical((parts.before[name], name))
             held = table if clique[0] == parts.before[name] else table.T
             followed = np.zeros((domain.size(name), domain.size(name)))
@@ -467,22 +504,38 @@ class EventDrawer:
         dtype = np.min_scalar_type(max(1, largest))
         return np.column_stack([codes, *columns]).astype(dtype), beside
 
-    def _event_marginals(self, cliques: Sequence[Clique], codes: Codes, numbers: Ints) -> list[Floats]:
-        """Return what the model expects of all events over some columns."""
-        parts, domain = self.parts, self.model.schema.domain
-        number = parts.number
-        numbers = numbers[numbers > 0]
-        of_entity = codes[np.cumsum(numbers) - numbers, self._place(number)].astype(np.int64)
-        size = domain.size(number)
-        mean = np.bincount(of_entity, numbers, size) / np.maximum(np.bincount(of_entity, minlength=size), 1)
+    def _event_marginals(self, cliques: Sequence[Clique], codes: Codes) -> list[Floats]:
+        """Return what the model expects of all events over some columns, given what the drawn entities are and how many events they have.
+
+        Numbers of events and what is fixed stay as they were drawn, so it is the share of the rest *given these* that events can be moved to: with the
+        model's own counts, a group that happened to get more events than the model expects would end with a lower rate of everything else.
+        """
+        domain, number = self.model.schema.domain, self.parts.number
+        known = {number, *self.parts.fixed}
         wide = [domain.canonical({*clique, number}) for clique in cliques]
         found = []
         for clique, whole, table in zip(cliques, wide, self.model.marginals(wide), strict=True):
-            axis = whole.index(number)
-            shape = [1] * len(whole)
-            shape[axis] = size
-            events = table * mean.reshape(shape)
-            found.append(events if number in clique else events.sum(axis=axis))
+            given = tuple(name for name in whole if name in known)
+            free = tuple(axis for axis, name in enumerate(whole) if name not in known)
+            places = [codes[:, self._place(name)].astype(np.int64) for name in given]
+            shape = domain.shape(given)
+            drawn = np.bincount(np.ravel_multi_index(places, shape), minlength=domain.cells(given))
+            # where the model holds nobody like this: as all with the number of events, and then as all
+            fixed = tuple(axis for axis, name in enumerate(whole) if name in self.parts.fixed)
+            events = np.maximum(table, 0.0)
+            alike = events.sum(axis=fixed, keepdims=True)
+            everybody = alike.sum(axis=whole.index(number), keepdims=True)
+            share = np.zeros_like(events)
+            left = np.ones_like(events, dtype=bool)
+            for some in (events, alike, everybody):
+                total = some.sum(axis=free, keepdims=True)
+                told = np.broadcast_to(total > 0, events.shape) & left
+                share[told] = np.broadcast_to(some / np.where(total > 0, total, 1.0), events.shape)[told]
+                left &= ~told
+            expected = share * drawn.reshape(
+                [1 if axis in free else size for axis, size in enumerate(table.shape)]
+            )
+            found.append(expected if number in clique else expected.sum(axis=whole.index(number)))
         return found
 
     # -- values --------------------------------------------------------------------------------
