@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy.typing as npt
 from understudy.data.files.stream import attempt
 from understudy.data.table import Words
 from understudy.errors import BudgetError, DataError
+from understudy.schema.coding.reading import MISSING_TEXT
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,9 +34,21 @@ def check_max_rows(max_rows: int) -> None:
 def missing_ids(id_column: str) -> DataError:
     """Return the error for rows that belong to nobody."""
     return DataError(
-        f"Some rows have no value in the id column {id_column!r}, so it is unknown whose they are. "
-        "Fill in the ids or remove those rows before reading the table."
+        f"Some rows have no value in the id column {id_column!r}, or a word for a missing one such as NA, so it is unknown whose they are. "
+        "Fill in the ids or remove those rows before reading the table; an id that is really called NA needs another name."
     )
+
+
+def refuse_missing_words(ids: Iterable[object], id_column: str) -> None:
+    """Refuse ids that are spelled as missing entries are (NA, null, nothing but spaces): the rows of all whose id is unknown would count as those of one person.
+
+    Parameters
+    ----------
+    ids
+        The distinct ids.
+    """
+    if any(isinstance(item, str) and item.strip().lower() in MISSING_TEXT for item in ids):
+        raise missing_ids(id_column)
 
 
 def _unusable(id_column: str) -> DataError:
@@ -70,8 +83,21 @@ def number_persons(ids: Sequence[pa.Array], id_column: str) -> Persons:
         raise missing_ids(id_column)
     # encoding a chunked array gives all its chunks one dictionary
     encoded = attempt(lambda: pa.chunked_array(plain).dictionary_encode(), lambda _: _unusable(id_column))
+    if encoded.num_chunks and _has_missing_words(encoded.chunk(encoded.num_chunks - 1).dictionary):
+        raise missing_ids(id_column)
     numbers = [chunk.indices.to_numpy(zero_copy_only=False) for chunk in encoded.chunks]
     return np.concatenate([np.zeros(0, np.int64), *numbers])
+
+
+def _has_missing_words(ids: pa.Array) -> bool:
+    """Do what `refuse_missing_words` does for many ids."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not (pa.types.is_string(ids.type) or pa.types.is_large_string(ids.type)):
+        return False
+    plain = pc.utf8_lower(pc.utf8_trim_whitespace(ids))
+    return bool(pc.any(pc.is_in(plain, pa.array(sorted(MISSING_TEXT), ids.type))).as_py())
 
 
 def _without_nan(ids: pa.Array) -> pa.Array:
@@ -87,9 +113,11 @@ def ids_from_pandas(values: Any, id_column: str) -> Persons:
     """Replace the ids of a pandas column, of any type, by numbers."""
     import pandas as pd
 
-    numbers = attempt(lambda: pd.factorize(values)[0], lambda _: _unusable(id_column))
+    numbers, distinct = attempt(lambda: pd.factorize(values), lambda _: _unusable(id_column))
     if (numbers < 0).any():
         raise missing_ids(id_column)
+    if not pd.api.types.is_numeric_dtype(distinct.dtype):
+        refuse_missing_words(distinct, id_column)
     return np.asarray(numbers, np.int64)
 
 

@@ -123,12 +123,12 @@ def test_person_numbers_must_be_one_whole_number_per_row(ids):
 # -- ids of every type, at once and streamed ----------------------------------------------------------
 
 IDS = {
-    "text": pa.array(["b", "a", "b", "", "a", "ü"]),
-    "large text": pa.array(["b", "a", "b", "", "a", "ü"], pa.large_string()),
+    "text": pa.array(["b", "a", "b", "-", "a", "ü"]),
+    "large text": pa.array(["b", "a", "b", "-", "a", "ü"], pa.large_string()),
     "numbers": pa.array([7, -1, 7, 2**62, -1, 0]),
     "unsigned": pa.array([7, 2**64 - 1, 7, 3, 2**64 - 1, 0], pa.uint64()),
     "reals": pa.array([1.0, 2.0, 1.0, 3.0, 2.0, 4.5]),
-    "dictionary": pa.array(["b", "a", "b", "", "a", "ü"]).dictionary_encode(),
+    "dictionary": pa.array(["b", "a", "b", "-", "a", "ü"]).dictionary_encode(),
     "dates": pa.array([1, 2, 1, 3, 2, 4], pa.date32()),
 }
 SAME = [0, 1, 0, 2, 1, 3]
@@ -148,7 +148,7 @@ def test_streamed_truncation_equals_truncation_in_memory(kind, rows_per_part, mo
     ids = (
         pa.concat_arrays([IDS[kind]] * 5)
         if kind != "dictionary"
-        else pa.array(["b", "a", "b", "", "a", "ü"] * 5)
+        else pa.array(["b", "a", "b", "-", "a", "ü"] * 5)
     )
     if kind == "dictionary":
         ids = ids.dictionary_encode()
@@ -166,14 +166,31 @@ def test_streamed_truncation_draws_its_words_from_a_source(monkeypatch):
     assert kept.sum() == 6
 
 
-@pytest.mark.parametrize("ids", [pa.array(["a", None]), pa.array([1.0, float("nan")]), pa.array([None, 3])])
+@pytest.mark.parametrize(
+    "ids",
+    [
+        pa.array(["a", None]),
+        pa.array([1.0, float("nan")]),
+        pa.array([None, 3]),
+        *(pa.array(["a", word]) for word in ("NA", "n/a", " null ", "None", "nan", "<NA>", "", "  ")),
+        pa.array(["a", "NA"]).dictionary_encode(),
+        pa.array(["a", "NA"], pa.large_string()),
+    ],
+)
 def test_missing_ids_are_refused(ids):
+    """Words for a missing entry count as missing in every column, so they do here: all whose id is unknown would count as one person."""
     with pytest.raises(DataError, match="no value in the id column 'who'"):
         number_persons([ids], "who")
     with pytest.raises(DataError, match="no value in the id column 'who'"):
         kept_rows_of_stream(lambda: iter([ids]), "who", rows=2, max_rows=1, words=words_from(0))
     with pytest.raises(DataError, match="no value in the id column 'who'"):
         ids_from_pandas(ids.to_pandas(), "who")
+
+
+def test_words_that_only_look_alike_are_ids():
+    ids = pa.array(["NA1", "nano", "0", "-"])
+    assert number_persons([ids], "who").tolist() == [0, 1, 2, 3]
+    assert ids_from_pandas(ids.to_pandas(), "who").tolist() == [0, 1, 2, 3]
 
 
 def test_nested_ids_are_refused_without_showing_them():

@@ -174,18 +174,17 @@ class EventDrawer:
 
     # -- entities ------------------------------------------------------------------------------
 
-    def _given(self, fixed: Mapping[str, npt.NDArray[Any]], generator: np.random.Generator) -> Codes:
+    def _given(self, fixed: Mapping[str, npt.NDArray[Any]], n: int, generator: np.random.Generator) -> Codes:
         """Return entities of which all that is fixed is known, as event records, with a number of events from the model given that.
 
         Where the model holds no entity with all of it, the number is drawn given less.
         """
         domain = self.model.schema.domain
-        size = len(next(iter(fixed.values())))
-        codes = np.zeros((size, len(domain)), dtype=np.uint32)
+        codes = np.zeros((n, len(domain)), dtype=np.uint32)
         for name, values in fixed.items():
             codes[:, self._place(name)] = values
         number = self._place(self.parts.number)
-        left = np.arange(size)
+        left = np.arange(n)
         names = list(fixed)
         while len(left) and names:
             drawn, possible = self._sample(domain.canonical(names), codes[left], generator)
@@ -194,7 +193,7 @@ class EventDrawer:
             names.pop(0)
         if len(left):
             codes[left, number] = self.model.distribution.sample_codes(len(left), generator)[:, number]
-        return codes
+        return self._fitted_people(codes, generator, known=tuple(fixed))
 
     def _entities(
         self, rows: int | None, generator: np.random.Generator, entities: int | None = None
@@ -252,25 +251,37 @@ class EventDrawer:
                 holds &= group.possible({column.name: columns[column.name] for column in group.columns})
         return holds
 
-    def _fitted_people(self, codes: Codes, generator: np.random.Generator) -> Codes:
+    def _fitted_people(
+        self, codes: Codes, generator: np.random.Generator, known: Sequence[str] = ()
+    ) -> Codes:
         """Move entities until the marginals of what is fixed and of the number of events are the model's.
 
-        Few entities have many events, so that chance in how many of them a group gets would be multiplied by these events.
+        Few entities have many events, so that chance in how many of them a group gets would be multiplied by these events. Columns that are known
+        stay as they are; then it is the model's share of the rest given these that entities are moved to.
         """
         own, domain = self._of_people, self.model.schema.domain
-        cliques = [pair for pair in combinations(own, 2) if domain.cells(pair) <= _FITTED_CELLS] or [
-            (name,) for name in own if domain.size(name) <= _FITTED_CELLS
+        cliques: list[Clique] = [
+            pair
+            for pair in combinations(own, 2)
+            if domain.cells(pair) <= _FITTED_CELLS and not set(pair) <= set(known)
         ]
+        if not cliques and not known:
+            cliques = [(name,) for name in own if domain.size(name) <= _FITTED_CELLS]
         if not len(codes) or not cliques:
             return codes
+        targets = [
+            self._given_drawn(table, clique, tuple(name for name in clique if name in known), codes)
+            for clique, table in zip(cliques, self.model.marginals(cliques), strict=True)
+        ]
         places = [self._place(name) for name in own]
         rules = [rule for rule in self._rules_of_people if domain.cells(rule.columns) <= MAX_CELLS]
         fitted = fit_records(
             codes[:, places],
             Domain(own, domain.shape(own)),
             cliques,
-            self.model.marginals(cliques),
+            targets,
             allowed=[(rule.columns, rule.allowed(domain)) for rule in rules],
+            frozen=known,
             temperature=0.0,
             seed=int(generator.integers(1 << 62)),
         )
@@ -279,6 +290,40 @@ class EventDrawer:
         broken = ~self._possible(moved)
         moved[broken] = codes[broken]
         return moved
+
+    def _given_drawn(
+        self, table: Floats, whole: Clique, given: Clique, codes: Codes, fallbacks: Sequence[str] = ()
+    ) -> Floats:
+        """Return a marginal of the model with the counts of some of its columns as they were drawn, and the model's shares of the others given these.
+
+        Parameters
+        ----------
+        table, whole
+            The marginal and its columns.
+        given
+            The columns that stay as they were drawn.
+        codes
+            What was drawn.
+        fallbacks
+            Where the model holds nothing with the drawn codes, those of ``given`` that are forgotten first; then all of them are.
+        """
+        if not given:
+            return table
+        domain = self.model.schema.domain
+        free = tuple(axis for axis, name in enumerate(whole) if name not in given)
+        places = [codes[:, self._place(name)].astype(np.int64) for name in given]
+        drawn = np.bincount(np.ravel_multi_index(places, domain.shape(given)), minlength=domain.cells(given))
+        share, left = np.zeros(table.shape), np.ones(table.shape, dtype=bool)
+        counts = np.maximum(table, 0.0)
+        for forgotten in ((), fallbacks, given):
+            some = counts.sum(
+                axis=tuple(whole.index(name) for name in given if name in forgotten), keepdims=True
+            )
+            total = some.sum(axis=free, keepdims=True)
+            told = np.broadcast_to(total > 0, table.shape) & left
+            share[told] = np.broadcast_to(some / np.where(total > 0, total, 1.0), table.shape)[told]
+            left &= ~told
+        return share * drawn.reshape([1 if axis in free else size for axis, size in enumerate(table.shape)])
 
     def _numbers(self, codes: Codes, generator: np.random.Generator) -> Ints:
         """Draw how many events each entity has, inside its bin."""
@@ -516,25 +561,7 @@ class EventDrawer:
         found = []
         for clique, whole, table in zip(cliques, wide, self.model.marginals(wide), strict=True):
             given = tuple(name for name in whole if name in known)
-            free = tuple(axis for axis, name in enumerate(whole) if name not in known)
-            places = [codes[:, self._place(name)].astype(np.int64) for name in given]
-            shape = domain.shape(given)
-            drawn = np.bincount(np.ravel_multi_index(places, shape), minlength=domain.cells(given))
-            # where the model holds nobody like this: as all with the number of events, and then as all
-            fixed = tuple(axis for axis, name in enumerate(whole) if name in self.parts.fixed)
-            events = np.maximum(table, 0.0)
-            alike = events.sum(axis=fixed, keepdims=True)
-            everybody = alike.sum(axis=whole.index(number), keepdims=True)
-            share = np.zeros_like(events)
-            left = np.ones_like(events, dtype=bool)
-            for some in (events, alike, everybody):
-                total = some.sum(axis=free, keepdims=True)
-                told = np.broadcast_to(total > 0, events.shape) & left
-                share[told] = np.broadcast_to(some / np.where(total > 0, total, 1.0), events.shape)[told]
-                left &= ~told
-            expected = share * drawn.reshape(
-                [1 if axis in free else size for axis, size in enumerate(table.shape)]
-            )
+            expected = self._given_drawn(table, whole, given, codes, self.parts.fixed)
             found.append(expected if number in clique else expected.sum(axis=whole.index(number)))
         return found
 
@@ -604,51 +631,3 @@ class EventDrawer:
                 high = np.where(fits, np.minimum(high, far), nearest)
             days[now] = low + np.floor(generator.random(len(now)) * (high - low + 1)).astype(np.int64)
         return days
-
-
-def register_tables(
-    models: Mapping[str, Model], numbers: Sequence[Mapping[str, str]], *, seed: int | None = None
-) -> dict[str, pd.DataFrame]:
-    """Draw a table of entities and several tables of their events, each from a model of its own.
-
-    The first model says who the entities are and how many events they have in its table. Every later one knows these numbers as fixed about an entity, so that how many events there are in
-    its table is drawn given them.
-
-    Parameters
-    ----------
-    models
-        A model of the entities with each table of events, by the name of that table.
-    numbers
-        For each model, which of its fixed columns holds the number of events in which of the tables before.
-    seed
-        Makes the draw repeatable.
-
-    Privacy
-    -------
-    Post-processing of released models.
-    """
-    generator = np.random.default_rng(seed)
-    made: dict[str, pd.DataFrame] = {}
-    fixed: dict[str, npt.NDArray[Any]] = {}
-    counted: dict[str, npt.NDArray[Any]] = {}
-    for (table, model), known in zip(models.items(), numbers, strict=True):
-        drawer = EventDrawer(model)
-        linked, entity = drawer.linked, drawer.schema.entity
-        assert linked is not None
-        assert entity is not None
-        if not fixed and not counted:
-            who, many = drawer._entities(None, generator)
-            fixed = {name: who[:, drawer._place(name)] for name in drawer.parts.fixed}
-        else:
-            beside = {column: counted[other] for other, column in known.items()}
-            who = drawer._given({**fixed, **beside}, generator)
-            many = drawer._numbers(who, generator)
-        counted[table] = who[:, drawer._place(drawer.parts.number)]
-        codes, owner = drawer._walked(who, many, generator)
-        frames = drawer._frames(who, many, drawer._fitted(codes, many, generator), owner, generator)
-        made[table] = frames[linked[1]]
-        if linked[0] not in made:
-            made = {linked[0]: frames[linked[0]], **made}
-        elif entity.count is not None:
-            made[linked[0]][entity.count] = many
-    return made
