@@ -341,7 +341,7 @@ def test_the_number_of_events_in_a_later_table_is_fitted_given_what_is_known(fit
     share = model.marginal(pair) / model.marginal(pair).sum(axis=axis, keepdims=True)
 
     def distance():
-        people, counts = made.register._entities(made.register._drawers, 3_000, np.random.default_rng(3))
+        people, _ = made.register._entities(made.register._drawers, 3_000, np.random.default_rng(3))
         first = made.register._drawers[0]
         own = people[0][:, first._place(first.parts.number)]
         assert (people[1][:, domain.index("number_of_visits")] == own).all()
