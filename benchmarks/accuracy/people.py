@@ -159,7 +159,7 @@ def stays(patients: int, records: int, columns: int, seeds: int) -> None:
         judged("real rows, cut to 2", cut(real, 2), 0.0, linked=False)
         judged("rows, cut to 2", *fitted(real, schema, two, flat=True), linked=False)
         for factor in (2, 40):  # of a group of so many rows
-            made = fitted(real, schema, Unit.add_remove(), epsilon=EPSILON / factor)
+            made = fitted(real, schema, Unit.add_remove(), epsilon=EPSILON / factor, flat=True)
             judged(f"rows as people, epsilon / {factor}", *made, linked=False)
         judged("people, 2 records each", *fitted(real, schema, two), linked=True)
         judged(f"people, {records} records each", *fitted(real, schema, person), linked=True)

@@ -10,7 +10,7 @@ import pytest
 from command import understudy
 
 from understudy.datasets import patient_register, patient_register_schema
-from understudy.schema.files.yaml import write_plain
+from understudy.schema.files.yaml import read_plain, write_plain
 
 BUDGET = ("--epsilon", "2", "--delta", "1e-6", "--unit", "add-remove", "--max-rows-per-person", "3")
 FEW = ("sex", "age_group", "admitted", "ward", "readmitted")
@@ -174,3 +174,65 @@ def test_entities_are_held_out_and_tested_on(folder):
     )  # fmt: skip
     sections = {item["title"]: item for item in json.loads(told[told.index("{") :])["sections"]}
     assert {"entities", "learning"} <= set(sections)
+
+
+@pytest.fixture
+def several(folder: Path) -> Path:
+    """The register with a second table of events: a claim for each stay, and who paid it."""
+    stays = pd.read_csv(folder / "stays.csv")
+    claims = pd.DataFrame({"patient": stays["patient"], "paid": stays.index % 3 == 0})
+    claims.to_csv(folder / "claims.csv", index=False)
+    plain = json.loads(json.dumps(read_plain(folder / "register.yaml"), default=str))
+    del plain["tables"][0]["count"]
+    plain["tables"][1]["count"] = "stays"
+    plain["tables"].append(
+        {
+            "name": "claims",
+            "source": "claims.csv",
+            "belongs_to": "patients",
+            "max_events": 40,
+            "columns": [{"name": "paid", "kind": "boolean"}],
+        }
+    )
+    write_plain(plain, folder / "register.yaml")
+    return folder
+
+
+def test_several_tables_of_events_are_planned_fitted_kept_drawn_again_and_compared(several):
+    register = several / "register.yaml"
+    planned = json.loads(run("plan", "--schema", register, *BUDGET, "--workload", "all-2way", "--json"))
+    assert set(planned["tables"]) == {"stays", "claims"}
+    measured = {
+        tuple(item["columns"]) for table in planned["tables"].values() for item in table["measurements"]
+    }
+    assert ("number_of_stays", "number_of_events") in measured
+    assert "divided equally between 2 tables" in run("plan", "--schema", register, *BUDGET)
+    assert "leave --flat" in run("plan", "--schema", register, *BUDGET, "--flat", code=2)
+    told = run(
+        "synth", register, *BUDGET, "--method", "mst", "--workload", "all-2way", "--seed", 1, "--rows", 300,
+        "--out", f"{several}/out/", "--model", several / "models", "--json",
+    )  # fmt: skip
+    document = json.loads(told[told.index("{") :])
+    patients, stays = joins(several / "out")
+    claims = pd.read_csv(several / "out" / "claims.csv")
+    assert claims["patient"].isin(patients["patient"]).all()
+    assert document["tables"] == {"patients": len(patients), "stays": len(stays), "claims": len(claims)}
+    assert 300 - 80 < len(stays) + len(claims) <= 300
+    again = json.loads(
+        run("sample", several / "models", "--out", f"{several}/again/", "--seed", 1, "--rows", 300, "--json")
+    )
+    assert again["rows"] == len(stays) + len(claims)
+    for name in ("patients.csv", "stays.csv", "claims.csv", "datapackage.json"):
+        assert (several / "again" / name).read_bytes() == (several / "out" / name).read_bytes()
+    assert "slash" in run("sample", several / "models", "--out", several / "one.csv", code=6)
+    words = ("evaluate", register, several / "out", "--sections", "marginals,entities")
+    told = run(*words, "--out", several / "numbers.json", "--report", several / "page.html")
+    assert "claims:" in told
+    numbers = json.loads((several / "numbers.json").read_text(encoding="utf-8"))
+    assert set(numbers["tables"]) == {"stays", "claims"}
+    assert "number_of_stays" in (several / "page-claims.html").read_text(encoding="utf-8")
+    assert (several / "page-stays.html").exists()
+    assert set(json.loads(run(*words, "--json"))["tables"]) == {"stays", "claims"}
+    assert "own eyes" in " ".join(run(*words[:3], "--epsilon", 1, "--unit", "add-remove", code=2).split())
+    refused = run("synth", register, *BUDGET, "--out", f"{several}/more/", "--names", "a,b", code=2)
+    assert "leave names out" in refused

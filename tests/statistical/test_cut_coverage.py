@@ -1,4 +1,4 @@
-"""Intervals of fits that cut people hold for the table that is left, at their confidence, and say so; for the whole table they do not hold.
+"""Intervals of fits that cut people hold for the table that is left, and those of fits of two levels for the event records, at their confidence, and say so; for the whole table they do not hold.
 
 600 fits of a table in which people with many rows differ from others, with seeded noise, give 600 intervals for each of 4 cells. The cells of one fit have independent noise, and are covered
 by the same law, so hits are binomial with 2,400 trials. Coverage of what the intervals claim to cover is .95; the test fails if it is
@@ -14,6 +14,7 @@ import pytest
 
 from understudy.curator import Curator
 from understudy.data import LocalTable
+from understudy.data.events import EventsTable, WithoutEvents
 from understudy.inference import people as people_
 from understudy.marginals import Statistic
 from understudy.mechanisms import create
@@ -45,6 +46,44 @@ def test_intervals_cover_the_table_that_is_left(seed: int) -> None:
         hits += int(((found.low <= left) & (left <= found.high)).sum())
         wrong += int(((found.low <= whole) & (whole <= found.high)).sum())
     assert found.table == "the real table cut to at most 2 rows of each who, chosen at random"
+    assert 0.93 <= hits / (4 * REPEATS) <= 0.97
+    assert wrong / (4 * REPEATS) < 0.5
+
+
+@pytest.mark.parametrize("records", [1, 3, 10])
+def test_intervals_of_two_levels_cover_the_event_records(seed: int, records: int) -> None:
+    """Fewer records than rows, some of each, and more: 400 people with 2 or 8 rows, and 100 with none.
+
+    The wrong answer: intervals read as if they were for the rows cover less than half of the cells, wherever records are not rows.
+    """
+    rng = np.random.default_rng(seed)
+    schema = Schema.from_dict(
+        {
+            **SCHEMA.to_dict(),
+            "entity": {"id": "who", "max_events": 8, "min_events": 0, "tables": ["people", "stays"]},
+        }
+    )
+    rows = np.where(rng.random(400) < 0.3, 8, 2)
+    who = np.repeat(np.arange(400), rows)
+    ward = np.where(np.repeat(rows, rows) == 8, rng.integers(1, 4, len(who)), rng.integers(0, 4, len(who)))
+    table = EventsTable(
+        LocalTable(schema, {"ward": ward}, persons={"who": who}), without=WithoutEvents(100, {})
+    )
+    whole = np.bincount(ward, minlength=4)
+    unit = Unit.add_remove_person("who", max_rows=records)
+    method = create("independent")
+    hits = wrong = 0
+    for repeat in range(REPEATS):
+        ledger = Ledger.in_memory(budget=PureDP(2.0), unit=unit, table="t")
+        curator = Curator(
+            table, unit=unit, ledger=ledger, randomness=SeededRandomness(seed * 10_000 + repeat)
+        )
+        counted = curator.counts(("ward",))._exact[:4]  # the last code is that of people without rows
+        model = method.fit(curator, PureDP(2.0))
+        found = model.interval(("ward",))
+        hits += int(((found.low[:4] <= counted) & (counted <= found.high[:4])).sum())
+        wrong += int(((found.low[:4] <= whole) & (whole <= found.high[:4])).sum())
+    assert found.table == f"the event records of the real table, {records} of each who"
     assert 0.93 <= hits / (4 * REPEATS) <= 0.97
     assert wrong / (4 * REPEATS) < 0.5
 

@@ -39,7 +39,7 @@ from understudy.data.holdout import HoldOut
 from understudy.data.identity import file_stamps
 from understudy.data.local import LocalTable
 from understudy.data.output import ENDINGS
-from understudy.data.persons import People, id_text, missing_ids
+from understudy.data.persons import People, id_text, missing_ids, refuse_missing_words
 from understudy.data.sources import fetch_tables, in_memory, read_frame, refuse_reading_options
 from understudy.data.sql.source import Database, is_database
 from understudy.data.table import Table
@@ -267,6 +267,35 @@ def read_register(
     DataError
         As for `read_linked`; the module says what an entity adds.
     """
+    written = {"separator": separator, "encoding": encoding}
+    before = file_stamps(source.tables.values())
+    pairs = register_pairs(source, schemas, numbers, **written)
+    found = {
+        _pair(schema)[1]: read_linked(
+            read, pairs[_pair(schema)[1]], schema, separator=separator, encoding=encoding
+        )
+        for schema in schemas
+    }
+    if file_stamps(source.tables.values()) != before:
+        raise _changed()
+    return found
+
+
+def register_pairs(
+    source: LinkedTables,
+    schemas: Sequence[Schema],
+    numbers: Sequence[Mapping[str, str]],
+    *,
+    separator: str | None = None,
+    encoding: str | None = None,
+) -> dict[str, LinkedTables]:
+    """Return the table of entities with each of several tables of their events, by the name of the latter; entities have the numbers of their events in the tables before. Private.
+
+    Parameters
+    ----------
+    source, schemas, numbers, separator, encoding
+        As for `read_register`.
+    """
     import pandas as pd
 
     written = {"separator": separator, "encoding": encoding}
@@ -284,14 +313,13 @@ def read_register(
     known = _frame(source.tables[entities], **written)
     if len(known) != len(own):
         raise _changed()
-    found: dict[str, EventsTable] = {}
+    found: dict[str, LinkedTables] = {}
     for schema, beside in zip(schemas, numbers, strict=True):
         events = _pair(schema)[1]
         rows = known.assign(
             **{beside[table]: _numbers(source, schemas, table, own, written) for table in beside}
         )
-        pair = LinkedTables(tables={entities: rows, events: source.tables[events]}, name=source.name)
-        found[events] = read_linked(read, pair, schema, separator=separator, encoding=encoding)
+        found[events] = LinkedTables(tables={entities: rows, events: source.tables[events]}, name=source.name)
     if file_stamps(source.tables.values()) != before:
         raise _changed()
     return found
@@ -492,6 +520,7 @@ def read_keys(
     values, places = attempt(coded, lambda _: wrong)
     if any(value is None or value != value for value in values):
         raise missing_ids(column)
+    refuse_missing_words(values, column)
     texts: Texts = attempt(
         lambda: np.array([id_text(value) for value in values], dtype=object), lambda _: wrong
     )

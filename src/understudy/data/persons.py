@@ -33,7 +33,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -44,7 +44,7 @@ import numpy.typing as npt
 from understudy.data.counting.counting import code_dtype
 from understudy.data.files.stream import attempt
 from understudy.errors import BudgetError, DataError
-from understudy.schema.coding.reading import distinct_entries, is_nothing
+from understudy.schema.coding.reading import MISSING_TEXT, distinct_entries, is_nothing
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -81,9 +81,32 @@ def check_key(key: bytes) -> None:
 def missing_ids(id_column: str) -> DataError:
     """Return the error for rows that belong to nobody."""
     return DataError(
-        f"Some rows have no value in the id column {id_column!r}, so it is unknown whose they are. "
-        "Fill in the ids or remove those rows before reading the table."
+        f"Some rows have no value in the id column {id_column!r}, or a word for a missing one such as NA, so it is unknown whose they are. "
+        "Fill in the ids or remove those rows before reading the table; an id that is really called NA needs another name."
     )
+
+
+def refuse_missing_words(ids: Iterable[object], id_column: str) -> None:
+    """Refuse ids that are spelled as missing entries are (NA, null, nothing but spaces): the rows of all whose id is unknown would count as those of one person.
+
+    Parameters
+    ----------
+    ids
+        The distinct ids.
+    """
+    if any(isinstance(item, str) and item.strip().lower() in MISSING_TEXT for item in ids):
+        raise missing_ids(id_column)
+
+
+def _has_missing_words(ids: pa.Array) -> bool:
+    """Do what `refuse_missing_words` does for many ids."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not (pa.types.is_string(ids.type) or pa.types.is_large_string(ids.type)):
+        return False
+    plain = pc.utf8_lower(pc.utf8_trim_whitespace(ids))
+    return bool(pc.any(pc.is_in(plain, pa.array(sorted(MISSING_TEXT), ids.type))).as_py())
 
 
 def _unusable(id_column: str) -> DataError:
@@ -166,6 +189,8 @@ def id_texts(ids: pa.Array, id_column: str) -> pa.Array:
             if ids.dictionary_decode().null_count:
                 raise missing_ids(id_column)
             used = used.fill_null(_filler(used.type))
+        if _has_missing_words(used):  # again, an entry that no row has does no harm
+            return id_texts(ids.dictionary_decode(), id_column)
         return id_texts(used, id_column).take(ids.indices)
     if ids.null_count:
         raise missing_ids(id_column)
@@ -180,12 +205,19 @@ def require_ids(ids: pa.Array, id_column: str) -> None:
     plain = ids.dictionary_decode() if pa.types.is_dictionary(ids.type) and ids.dictionary.null_count else ids
     if plain.null_count or (pa.types.is_floating(plain.type) and pc.any(pc.is_nan(plain)).as_py()):
         raise missing_ids(id_column)
+    coded = pa.types.is_dictionary(plain.type)
+    if _has_missing_words(plain.dictionary if coded else plain) and (
+        not coded or _has_missing_words(plain.dictionary_decode())
+    ):
+        raise missing_ids(id_column)
 
 
 def _filler(kind: pa.DataType) -> Any:
     import pyarrow as pa
 
-    return pa.scalar(0).cast(kind) if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)) else ""
+    return (
+        pa.scalar(0).cast(kind) if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)) else "0"
+    )
 
 
 def _texts(ids: pa.Array, id_column: str) -> pa.Array:
@@ -194,7 +226,10 @@ def _texts(ids: pa.Array, id_column: str) -> pa.Array:
 
     kind, text = ids.type, pa.large_string()
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
-        return ids.cast(text).cast(pa.large_binary())
+        written = ids.cast(text)
+        if _has_missing_words(written):
+            raise missing_ids(id_column)
+        return written.cast(pa.large_binary())
     if pa.types.is_integer(kind) or pa.types.is_date32(kind):
         return ids.cast(text).cast(pa.large_binary())
     if pa.types.is_floating(kind):
@@ -298,6 +333,7 @@ def ids_from_pandas(values: Any, id_column: str) -> People:
         absent = np.array([*map(is_nothing, entries), True])
         if absent[places].any():
             raise missing_ids(id_column)
+        refuse_missing_words(entries, id_column)
         entries = ["" if nothing else entry for entry, nothing in zip(entries, absent[:-1], strict=True)]
         return places, [id_text(entry).encode("utf-8", "surrogatepass") for entry in entries]
 

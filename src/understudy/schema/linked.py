@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "LinkedFile",
     "Register",
+    "is_file_name",
     "joined",
     "package_of",
     "read_linked_file",
@@ -309,7 +310,7 @@ def _wrong_names(listed: list[Any]) -> list[str]:
     for place, name in enumerate(names):
         if not isinstance(name, str) or not name.strip():
             wrong.append(f"tables[{place}].name: give the table a name")
-        elif not _is_file_name(name):
+        elif not is_file_name(name):
             wrong.append(
                 f"tables[{place}] {name!r}.name: becomes the name of a file; use letters, digits, _ and -, and begin with a letter or a digit"
             )
@@ -319,9 +320,10 @@ def _wrong_names(listed: list[Any]) -> list[str]:
     return wrong
 
 
-def _is_file_name(name: str) -> bool:
+def is_file_name(name: str) -> bool:
+    """Say whether the name of a table can be that of a file, whatever the system."""
     return (
-        len(name) <= 100
+        0 < len(name) <= 100
         and name[0].isalnum()
         and all(letter.isalnum() or letter in "_-" for letter in name)
         and unicodedata.normalize("NFC", name) == name

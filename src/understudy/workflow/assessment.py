@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from os import PathLike, fspath
@@ -14,7 +14,14 @@ import numpy as np
 from understudy.data import Table, read_frame, read_table
 from understudy.data.events import EventsTable, read_events
 from understudy.data.holdout import HoldOut
-from understudy.data.linked import LinkedTables, astray, joined_values, linked_in, read_linked
+from understudy.data.linked import (
+    LinkedTables,
+    astray,
+    joined_values,
+    linked_in,
+    read_linked,
+    register_pairs,
+)
 from understudy.data.sources import in_memory
 from understudy.errors import DataError, UsageError
 from understudy.evaluation import Comparison, Evaluation, Options
@@ -24,12 +31,13 @@ from understudy.evaluation.levels import Levels
 from understudy.mechanisms import Progress, no_progress
 from understudy.schema import Schema
 from understudy.schema.entities import EventColumns
-from understudy.workflow.events import linked_source
+from understudy.schema.problems import did_you_mean
+from understudy.workflow.events import linked_source, register_source
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["evaluate"]
+__all__ = ["evaluate", "evaluate_register"]
 
 
 def evaluate(
@@ -130,6 +138,85 @@ def evaluate(
     return compare(both, Options(**asked, holdout=held, levels=levels), progress=progress)
 
 
+def evaluate_register(
+    real: Any,
+    synthetic: Any,
+    *,
+    schema: str | PathLike[str] | None = None,
+    target: str | None = None,
+    exclude: Sequence[str] = (),
+    identifiers: Sequence[str] | None = None,
+    sensitive: str | None = None,
+    sections: Sequence[str] | None = None,
+    separator: str | None = None,
+    encoding: str | None = None,
+    progress: Progress = no_progress,
+) -> dict[str, Evaluation]:
+    """Compare a table of entities with several tables of their events, without noise: an evaluation for each table of events with its entities.
+
+    From the second on, entities have the numbers of their events in the tables before as columns, so that what goes with what across tables is compared too.
+
+    Parameters
+    ----------
+    real
+        The schema file that names the tables, or the tables by name.
+    synthetic
+        A folder, a DuckDB file, or the tables by name.
+    schema
+        The schema file, where ``real`` is not.
+    target, exclude, identifiers, sensitive
+        As for `evaluate`; each is used for the tables that have these columns.
+    sections, separator, encoding, progress
+        As for `evaluate`.
+
+    Privacy
+    -------
+    In: private. Out: private, exact numbers about the real records. For the custodian's own eyes.
+    """
+    found = register_source(real, schema)
+    if found is None:
+        raise UsageError(
+            "Give the schema file that names several tables of events, or the tables by name with it (schema=)."
+        )
+    tables, register, folder = found
+    schemas = [Schema.from_dict(pair.plain, folder=folder) for pair in register.pairs]
+    wanted = (register.entities, *register.events)
+    if isinstance(synthetic, str | PathLike):
+        made = linked_in(synthetic, wanted)
+    elif isinstance(synthetic, Mapping):
+        made = LinkedTables(tables={name: synthetic[name] for name in wanted if name in synthetic})
+    else:
+        raise DataError("Linked tables are compared with a folder, a DuckDB file, or tables by name.")
+    named = {*(exclude or ()), *(identifiers or ()), *filter(None, (target, sensitive))}
+    known = {name for one in schemas for name in one.names}
+    for name in sorted(named - known):
+        raise UsageError(f"No table has a column {name!r}.{did_you_mean(name, sorted(known))}")
+    progress("reading", 0.0)
+    written: dict[str, Any] = {"separator": separator, "encoding": encoding}
+    sides = (
+        register_pairs(tables, schemas, register.numbers, **written),
+        register_pairs(made, schemas, register.numbers),
+    )
+    results: dict[str, Evaluation] = {}
+    for place, (table, one) in enumerate(zip(register.events, schemas, strict=True)):
+
+        def part(stage: str, fraction: float, place: int = place, table: str = table) -> None:
+            progress(f"{table}: {stage}", (place + fraction) / len(schemas))
+
+        both, levels, _ = _linked(sides[0][table], sides[1][table], one, **written)
+        own = set(one.names)
+        asked = Options(
+            sections=sections,
+            target=target if target in own else None,
+            exclude=tuple(name for name in exclude if name in own),
+            identifiers=None if identifiers is None or not own.issuperset(identifiers) else identifiers,
+            sensitive=sensitive if sensitive in own else None,
+            levels=levels,
+        )
+        results[table] = compare(both, asked, progress=part)
+    return results
+
+
 def _levels(
     schema: Schema, real: EventsTable, synthetic: EventsTable, astray: tuple[float, float] = (0.0, 0.0)
 ) -> Levels | None:
@@ -195,6 +282,8 @@ def _linked_tables(source: Any, schema: Schema, wanted: Sequence[str]) -> Linked
     if isinstance(source, str | PathLike):
         found = linked_source(source, None)
         return linked_in(source, wanted) if found is None else found[0]
+    if isinstance(source, LinkedTables):
+        return source
     found = linked_source(source, schema)
     if found is None:
         raise DataError(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -29,9 +29,11 @@ from understudy.data.output import (
 from understudy.data.prepare import LINKED, link_facts
 from understudy.errors import UsageError
 from understudy.ledgers import find_ledger
-from understudy.mechanisms import Progress, no_progress
-from understudy.mechanisms.events import event_mechanism, register_tables
+from understudy.marginals import Workload
+from understudy.mechanisms import Plan, Progress, Synthesizer, no_progress
+from understudy.mechanisms.events import RegisterModel, event_mechanism, is_register_model
 from understudy.mechanisms.multiple import share_of
+from understudy.mechanisms.registry import method as method_named
 from understudy.privacy import Budget, Ledger, Unit
 from understudy.privacy.facts import check_facts
 from understudy.schema import Schema
@@ -45,15 +47,19 @@ if TYPE_CHECKING:
     from understudy.workflow.synthesis import Fit, Payment, Synthesis
 
 __all__ = [
+    "PlannedRegister",
     "check_linked",
     "check_two_levels",
+    "describe_linked",
     "entity_of",
     "file_endings",
     "linked_source",
+    "plan_register",
     "records_of",
     "refuse_for_register",
     "register_source",
     "synthesize_register",
+    "write_register",
 ]
 
 FLAT = "fit the rows without their number and order (--flat, flat=True)"
@@ -66,10 +72,18 @@ WHY_FOR_EVENTS = (
 
 
 def entity_of(schema: Schema | None, unit: Unit, *, flat: bool) -> Entity | None:
-    """Return whose the rows are, for a fit of two levels; None for a fit of rows."""
+    """Return whose the rows are, for a fit of two levels; None for a fit of rows.
+
+    A unit of single rows does not protect the entities that the schema speaks of, so that somebody has to say that rows are meant.
+    """
+    declared = None if schema is None else schema.entity
+    if unit.id_column is None and not flat and declared is not None and declared.tables is None:
+        raise UsageError(
+            f"The schema says that rows belong to {declared.id!r} (entity.id), and the unit protects single rows, not {declared.id!r} with all its rows. Name it in the unit "
+            f"(--id-column {declared.id} --max-rows-per-person 10, Unit.add_remove_person), or say that single rows are meant (--flat, flat=True)."
+        )
     if unit.id_column is None or flat:
         return None
-    declared = None if schema is None else schema.entity
     if declared is None:
         return Entity(unit.id_column)
     if declared.id != unit.id_column:
@@ -151,6 +165,157 @@ def refuse_for_register(**asked: bool) -> None:
         )
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PlannedRegister:
+    """What a fit of several tables of events would do, by public facts alone.
+
+    Attributes
+    ----------
+    whole
+        The schema of all columns of all tables as those of one.
+    schemas, records
+        For each table of events, the schema of the entities with it, and that of their event records.
+    fits, plans
+        How each is fitted, and what that measures.
+    budget, share
+        What all of them may spend, and what each may.
+    reserve
+        Of the delta, what the fits spend other than through the accounting.
+    """
+
+    whole: Schema
+    schemas: tuple[Schema, ...]
+    records: tuple[Schema, ...]
+    fits: tuple[Synthesizer, ...]
+    plans: tuple[Plan, ...]
+    budget: Budget
+    share: Budget
+    reserve: float
+
+
+def plan_register(
+    register: Register,
+    folder: Path,
+    *,
+    unit: Unit,
+    budget: Budget,
+    method: str = "auto",
+    options: Mapping[str, Any] | None = None,
+    workload: str | Workload | None = None,
+    target: str | None = None,
+    time_limit: float | None = None,
+) -> PlannedRegister:
+    """Plan the fits of several tables of events, or refuse: nothing is read and nothing is spent.
+
+    Parameters
+    ----------
+    register, folder
+        As `register_source` returns them.
+    unit
+        The entity, and how many records of it count in each table of events.
+    method, options
+        Of every table. Options go with a method that is named.
+    workload, target
+        Marginals that matter, over the columns of all tables, or a column to predict. Each table is fitted to those that lie within it and the entities.
+    time_limit
+        Seconds that the rounds of all fits may take together, divided equally.
+    """
+    schemas = tuple(Schema.from_dict(pair.plain, folder=folder) for pair in register.pairs)
+    whole = Schema.from_dict(register.whole.plain, folder=folder)
+    entity = schemas[0].entity
+    assert entity is not None
+    if unit.id_column != entity.id:
+        raise UsageError(
+            f"Linked tables protect entities with all their rows: name their key ({entity.id!r}) and how many rows one counts for (--max-rows-per-person, Unit.add_remove_person)."
+        )
+    if method == "auto" and options:
+        raise UsageError(
+            f"Options ({', '.join(options)}) belong to a method, and auto has none: name the method as well, or leave them out."
+        )
+    named = FOR_EVENTS if method == "auto" else method
+    for schema in schemas:
+        schema.require_public()
+        for problem in level_problems(schema):
+            raise UsageError(problem)
+        if any(getattr(column, "levels", None) is not None for column in schema.columns):
+            raise UsageError(
+                "Columns whose groups a fit chooses (levels) are not possible with several tables of events. Declare their values."
+            )
+    wanted = _workloads(register, schemas, whole, workload, target)
+    if any(item is not None for item in wanted) and not method_named(named).takes_workload:
+        raise UsageError(f"{named} does not take a workload; leave it out.")
+    records = tuple(event_schema(schema) for schema in schemas)
+    fits = [
+        event_mechanism(named, item, asked, dict(options or {}), numbers=tuple(beside.values()))
+        for item, asked, beside in zip(records, wanted, register.numbers, strict=True)
+    ]
+    if time_limit is not None:
+        fits = [fit.limited_to(time_limit / len(fits), item) for fit, item in zip(fits, records, strict=True)]
+    share = share_of(budget, len(fits), fits[0], schema=records[0], unit=unit, alone=False)
+    for fit in fits:
+        fit.require(share)
+    return PlannedRegister(
+        whole=whole,
+        schemas=schemas,
+        records=records,
+        fits=tuple(fits),
+        plans=tuple(fit.plan(item, unit=unit, budget=share) for fit, item in zip(fits, records, strict=True)),
+        budget=budget,
+        share=share,
+        reserve=sum(fit.reserve(item, share) for fit, item in zip(fits, records, strict=True)),
+    )
+
+
+def _workloads(
+    register: Register,
+    schemas: Sequence[Schema],
+    whole: Schema,
+    workload: str | Workload | None,
+    target: str | None,
+) -> list[Workload | None]:
+    """Return the marginals that matter of each table of events with the entities; None for a table of which none was named.
+
+    A rule (all pairs, or all that hold a column) is applied to each table. Marginals that are listed one by one and span two tables of events are refused: what goes with what within an
+    entity is not known across tables.
+    """
+    from understudy.workflow.synthesis import workload_of
+
+    own = [
+        schema.select([name for name in schema.names if name not in beside.values()])
+        for schema, beside in zip(schemas, register.numbers, strict=True)
+    ]
+    if isinstance(workload, str) and not Path(workload).exists() and target is None:
+        kind, _, rest = workload.partition(":")
+        target_of = rest.partition(":")[0] if kind == "target" else None
+    else:
+        target_of = target
+    if target_of is not None:
+        whole.domain.index(target_of)
+    if target is not None or (isinstance(workload, str) and not Path(workload).exists()):
+        return [
+            workload_of(schema, workload, target, UsageError)
+            if target_of is None or target_of in schema.domain
+            else None
+            for schema in own
+        ]
+    asked = workload_of(whole, workload, None, UsageError)
+    if asked is None:
+        return [None] * len(schemas)
+    for clique in asked.cliques:
+        if not any(set(clique) <= set(schema.names) for schema in own):
+            raise UsageError(
+                f"The workload names {', '.join(clique)} together, which are columns of two tables of events; no marginal over both is measured."
+            )
+    found: list[Workload | None] = []
+    for schema in own:
+        within = [(clique, weight) for clique, weight in asked if set(clique) <= set(schema.names)]
+        cliques = tuple(schema.domain.canonical(clique) for clique, _ in within)
+        found.append(
+            Workload(schema.domain, cliques, tuple(weight for _, weight in within)) if within else None
+        )
+    return found
+
+
 def synthesize_register(
     tables: LinkedTables,
     register: Register,
@@ -160,8 +325,13 @@ def synthesize_register(
     budget: Budget,
     method: str = "auto",
     options: Mapping[str, Any] | None = None,
+    workload: str | Workload | None = None,
+    target: str | None = None,
+    time_limit: float | None = None,
     payment: Payment | None = None,
     out: str | None = None,
+    model: Path | None = None,
+    rows: int | None = None,
     seed: int | None = None,
     separator: str | None = None,
     encoding: str | None = None,
@@ -175,8 +345,12 @@ def synthesize_register(
         As `register_source` returns them.
     unit
         The entity, and how many records of it count in each table of events.
-    options
-        Of the method, for every table.
+    method, options, workload, target, time_limit
+        As for `plan_register`.
+    model
+        A folder for the models, one for each table of events.
+    rows
+        So many events at most in all tables together; by default those of as many entities as the models stand for.
 
     Privacy
     -------
@@ -185,39 +359,21 @@ def synthesize_register(
     from understudy.workflow.synthesis import ADVICE, Payment, Synthesis, check_before_reading
 
     payment = payment or Payment()
-    schemas = [Schema.from_dict(pair.plain, folder=folder) for pair in register.pairs]
-    whole = Schema.from_dict(register.whole.plain, folder=folder)
-    entity = schemas[0].entity
-    assert entity is not None
-    if unit.id_column != entity.id:
-        raise UsageError(
-            f"Linked tables protect entities with all their rows: name their key ({entity.id!r}) and how many rows one counts for (--max-rows-per-person, Unit.add_remove_person)."
-        )
-    named = FOR_EVENTS if method == "auto" else method
-    for schema in schemas:
-        schema.require_public()
-        for problem in level_problems(schema):
-            raise UsageError(problem)
-        if any(getattr(column, "levels", None) is not None for column in schema.columns):
-            raise UsageError(
-                "Columns whose groups a fit chooses (levels) are not possible with several tables of events. Declare their values."
-            )
-    records = [event_schema(schema) for schema in schemas]
-    fits = [
-        event_mechanism(named, item, None, dict(options or {}), numbers=tuple(beside.values()))
-        for item, beside in zip(records, register.numbers, strict=True)
-    ]
-    share = share_of(budget, len(fits), fits[0], schema=records[0], unit=unit, alone=False)
-    reserve = sum(fit.reserve(item, share) for fit, item in zip(fits, records, strict=True))
-    for fit, item in zip(fits, records, strict=True):
-        fit.require(share)
-        fit.prepare(item, unit=unit, budget=share, plan=fit.plan(item, unit=unit, budget=share))
+    planned = plan_register(
+        register, folder, unit=unit, budget=budget, method=method, options=options, workload=workload, target=target, time_limit=time_limit,
+    )  # fmt: skip
+    for fit, item, plan in zip(planned.fits, planned.records, planned.plans, strict=True):
+        fit.prepare(item, unit=unit, budget=planned.share, plan=plan)
+    if rows is not None and rows < 0:
+        raise UsageError(f"Cannot draw {rows} rows; ask for zero or more.")
     if out is not None:
         check_tables_output(out)
-    owner = table_facts(whole, unit=unit, separator=separator, encoding=encoding)
+    if model is not None:
+        _check_models_folder(model)
+    owner = table_facts(planned.whole, unit=unit, separator=separator, encoding=encoding)
     joins = [
         link_facts(schema, computed=tuple(beside.values()))
-        for schema, beside in zip(schemas, register.numbers, strict=True)
+        for schema, beside in zip(planned.schemas, register.numbers, strict=True)
     ]
     owner = replace(owner, parts={LINKED: sorted(joins, key=lambda item: item["tables"]), **owner.parts})
     name = payment.table_name or tables.name
@@ -225,7 +381,7 @@ def synthesize_register(
     if not isinstance(given, Ledger) and given != "memory":
         evidence = [] if out is None else [Path(out), Path(out).absolute().parent]
         place = find_ledger(tables, name=name, ledger=given, evidence=evidence, another=payment.another)  # type: ignore[arg-type]
-    terms: dict[str, Any] = {"budget": budget, "unit": unit, "approximate_delta": reserve}
+    terms: dict[str, Any] = {"budget": budget, "unit": unit, "approximate_delta": planned.reserve}
     new = place is not None and not place.path.exists()
     if place is not None:
         require_writable(place.path, what="ledger")
@@ -244,17 +400,18 @@ def synthesize_register(
     read = read_register_tables(
         partial(read_table, separator=separator, encoding=encoding),
         tables,
-        schemas,
+        planned.schemas,
         register.numbers,
         separator=separator,
         encoding=encoding,
     )
     facts = work_facts(
-        fits[0],
-        schema_fingerprint=whole.fingerprint(),
+        planned.fits[0],
+        schema_fingerprint=planned.whole.fingerprint(),
         unit=unit,
         budget=budget,
-        register=[schema.fingerprint() for schema in schemas],
+        register=[schema.fingerprint() for schema in planned.schemas],
+        later=[fit.options() for fit in planned.fits[1:]],
     )
     with contextlib.ExitStack() as stack:
         if place is not None:
@@ -267,18 +424,21 @@ def synthesize_register(
         work = stack.enter_context(
             paid_work(ledger, facts, unfinished=payment.unfinished, owner=owner, consent=payment.consent)
         )
-        parts = {table: (fit, read[table]) for table, fit in zip(register.events, fits, strict=True)}
-        models = work.fit_each(parts, unit=unit, share=share, progress=progress)
+        parts = {table: (fit, read[table]) for table, fit in zip(register.events, planned.fits, strict=True)}
+        models = work.fit_each(parts, unit=unit, share=planned.share, progress=progress)
         standing = ledger.guarantee()
+        fitted = RegisterModel(models, register.numbers)
+        if model is not None:
+            fitted.save(model)
         progress("drawing", 1.0)
-        made = register_tables(models, register.numbers, seed=seed)
-        written = () if out is None else _write_register(made, out, schemas, whole, file_endings(tables))
+        made = fitted.sample_tables(rows, seed=seed)
+        written = () if out is None else write_register(fitted, made, out, file_endings(tables))
         repeated = work.repeated
         work.done()
     first = next(iter(models.values()))
     return Synthesis(
         model=first,
-        models=models,
+        register=fitted,
         guarantee=replace(first.provenance, budget=budget).guarantee(),
         standing=standing,
         ledger=ledger.path,
@@ -292,16 +452,28 @@ def synthesize_register(
     )
 
 
-def _write_register(
+def _check_models_folder(place: Path) -> None:
+    """Refuse a place for the models of several tables before anything is spent: a file of that name, a folder with something else, or one that cannot be written."""
+    if place.exists() and not place.is_dir():
+        raise UsageError(
+            f"Several tables of events have a model each: name a folder for them (--model). {str(place)!r} is a file."
+        )
+    if place.is_dir() and not is_register_model(place) and any(place.iterdir()):
+        raise UsageError(
+            f"The folder {str(place)!r} holds something else than models of several tables. Name another one (--model)."
+        )
+    require_writable(place / "register.json" if place.is_dir() else place, what="model folder")
+
+
+def write_register(
+    fitted: RegisterModel,
     made: Mapping[str, pd.DataFrame],
     out: str,
-    schemas: Sequence[Schema],
-    whole: Schema,
-    endings: Mapping[str, str],
+    endings: Mapping[str, str] | None = None,
 ) -> tuple[Path, ...]:
-    """Write all tables with their keys."""
+    """Write all tables that were drawn from a model of several tables of events, with their keys."""
     links = []
-    for schema in schemas:
+    for schema in fitted.schemas:
         entity = schema.entity
         assert entity is not None
         assert entity.tables is not None
@@ -310,11 +482,13 @@ def _write_register(
     def described(files: Mapping[str, str]) -> str:
         packages = [
             package_of(schema, {name: made[name] for name in (link.to, link.table)}, files)
-            for schema, link in zip(schemas, links, strict=True)
+            for schema, link in zip(fitted.schemas, links, strict=True)
         ]
         resources = {item["name"]: item for package in packages for item in package["resources"]}
         return json.dumps({**packages[0], "resources": list(resources.values())}, indent=2) + "\n"
 
+    columns = {column.name: column for schema in fitted.schemas for column in schema.columns}
+    whole = Schema(tuple(columns.values()))
     return write_tables(made, out, schema=whole, endings=endings, relations=links, describe=described)
 
 
@@ -373,7 +547,7 @@ def check_two_levels(table: Any, schema: Schema, entity: Entity) -> tuple[str, .
     for problem in level_problems(with_entity(schema, entity)):
         raise UsageError(problem)
     if entity.tables is not None:
-        return (_describe_linked(entity),)
+        return (describe_linked(entity),)
     order = "in random order" if entity.order is None else f"in the order of {entity.order!r}"
     fixed = f", the same {', '.join(entity.fixed)} in all of them" if entity.fixed else ""
     return (
@@ -383,7 +557,7 @@ def check_two_levels(table: Any, schema: Schema, entity: Entity) -> tuple[str, .
     )
 
 
-def _describe_linked(entity: Entity) -> str:
+def describe_linked(entity: Entity) -> str:
     """Say in public words what is fitted and drawn of linked tables."""
     assert entity.tables is not None
     entities, events = entity.tables

@@ -37,7 +37,7 @@ from understudy.mechanisms import (
     no_progress,
 )
 from understudy.mechanisms import method as method_named
-from understudy.mechanisms.events import event_mechanism
+from understudy.mechanisms.events import RegisterModel, event_mechanism
 from understudy.privacy import Budget, Ledger, Unit
 from understudy.privacy.facts import Facts, check_facts
 from understudy.privacy.guarantee import ALSO_MEASURED
@@ -244,7 +244,7 @@ def mechanism_for(
         )  # fmt: skip
         return free.limited_to(time_limit, records_of(schema, entity))
     given = dict(options or {})
-    wanted = _workload(schema, workload, target, error)
+    wanted = workload_of(schema, workload, target, error)
     if prior is not None:
         if entity is not None:
             raise error(
@@ -293,12 +293,12 @@ def reason_for(
         return lambda schema: WHY_FOR_PRIORS
     return lambda schema: (
         choose(
-            schema, unit=unit, budget=budget, workload=_workload(schema, workload, target, WorkloadError)
+            schema, unit=unit, budget=budget, workload=workload_of(schema, workload, target, WorkloadError)
         ).why
     )
 
 
-def _workload(
+def workload_of(
     schema: Schema, workload: str | Workload | None, target: str | None, error: type[UnderstudyError]
 ) -> Workload | None:
     """Return the marginals that matter, or None where nobody said."""
@@ -317,8 +317,8 @@ class Synthesis:
     ----------
     model
         The fitted model; of several sets, or several tables of events, the first one's.
-    models
-        Of several tables of events: the model of each, by its name.
+    register
+        Of several tables of events: their models together.
     frame
         The synthetic rows, unless they were written as a folder of parts or as several sets.
     tables
@@ -369,7 +369,7 @@ class Synthesis:
     why: str = ""
     persons: int | None = None
     rows_per_person: RowsPerPerson | None = None
-    models: Mapping[str, Model] | None = field(default=None, repr=False)
+    register: RegisterModel | None = field(default=None, repr=False)
 
     def _repr_html_(self) -> str:
         made = (
@@ -515,8 +515,7 @@ def synthesize(
     several = register_source(table, schema)
     if several is not None:
         refuse_for_register(
-            flat=flat, discover=discover is not None, hold_out=hold_out is not None, population=population,
-            model=model is not None, rows=rows is not None, workload=workload is not None or target is not None,
+            flat=flat, discover=discover is not None, hold_out=hold_out is not None, population=population, prior=prior is not None, rows_lost=rows_lost,
         )  # fmt: skip
         return synthesize_register(
             *several,
@@ -524,8 +523,13 @@ def synthesize(
             budget=budget,
             method=method,
             options=options,
+            workload=workload,
+            target=target,
+            time_limit=time_limit,
             payment=payment,
             out=None if out is None else os.fspath(out),
+            model=None if model is None else Path(model),
+            rows=rows,
             seed=seed,
             separator=separator,
             encoding=encoding,

@@ -250,6 +250,7 @@ def test_a_table_of_keys_alone_and_entities_known_by_their_events():
         (lambda t: t["people"].loc.__setitem__((0, "who"), 2), "more than one row"),
         (lambda t: t["people"].__setitem__("who", [1, None]), "no value in the id column"),
         (lambda t: t["visits"].__setitem__("person", [1, float("nan"), 2]), "no value in the id column"),
+        (lambda t: t["visits"].__setitem__("person", ["1", "NA", "2"]), "such as NA"),
         (lambda t: t["visits"].drop(columns="person", inplace=True), "person"),
         (lambda t: t.__setitem__("visitors", 1), "no table 'visitors'"),
         (lambda t: t.pop("people"), "'people' has no source"),

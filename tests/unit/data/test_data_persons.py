@@ -27,6 +27,7 @@ from understudy.data.persons import (
     ids_from_pandas,
     number_persons,
     person_keys,
+    require_ids,
 )
 from understudy.errors import BudgetError, DataError
 from understudy.schema import Domain, Schema
@@ -129,7 +130,7 @@ SMALL = code_schema({"a": 3, "b": 2})
 
 ROWS = st.lists(
     st.tuples(
-        st.sampled_from(["ann", "bob", "", "ü"]),
+        st.sampled_from(["ann", "bob", "-", "ü"]),
         st.tuples(st.integers(0, 2), st.integers(0, 2), st.just(0), st.sampled_from([0, 2**31 - 1])),
     ),
     max_size=40,
@@ -323,15 +324,15 @@ def test_person_numbers_must_be_one_whole_number_per_row(ids):
 # -- ids of every type, at once and streamed ----------------------------------------------------------
 
 IDS = {
-    "text": pa.array(["b", "a", "b", "", "a", "ü"]),
-    "large text": pa.array(["b", "a", "b", "", "a", "ü"], pa.large_string()),
-    "views": pa.array(["b", "a", "b", "", "a", "ü"], pa.string_view()),
+    "text": pa.array(["b", "a", "b", "-", "a", "ü"]),
+    "large text": pa.array(["b", "a", "b", "-", "a", "ü"], pa.large_string()),
+    "views": pa.array(["b", "a", "b", "-", "a", "ü"], pa.string_view()),
     "numbers": pa.array([7, -1, 7, 2**62, -1, 0]),
     "unsigned": pa.array([7, 2**64 - 1, 7, 3, 2**64 - 1, 0], pa.uint64()),
     "reals": pa.array([1.0, 2.0, 1.0, 3.0, 2.0, 4.5]),
     "large reals": pa.array([1e300, -0.0, 1e300, float("inf"), 0.0, 4.5]),
     "decimals": pa.array([decimal.Decimal(x) for x in ("1.50", "7", "1.5", "3", "7.00", "-2")]),
-    "dictionary": pa.array(["b", "a", "b", "", "a", "ü"]).dictionary_encode(),
+    "dictionary": pa.array(["b", "a", "b", "-", "a", "ü"]).dictionary_encode(),
     "dates": pa.array([1, 2, 1, 3, 2, 4], pa.date32()),
     "moments": pa.array([1, 2, 1, 3, 2, 4], pa.timestamp("ns")),
     "moments with a zone": pa.array([1, 2, 1, 3, 2, 4], pa.timestamp("us", "Europe/Berlin")),
@@ -381,13 +382,13 @@ def test_one_person_is_one_however_the_id_is_stored(one, two):
 
 
 def test_texts_that_look_alike_are_different_persons():
-    ids = ["7", "07", " 7", "7 ", "7.0", "\u00e9", "e\u0301", "Straße", "STRASSE", "", "\u200b", "a\x00", "a"]
+    ids = ["7", "07", " 7", "7 ", "7.0", "\u00e9", "e\u0301", "Straße", "STRASSE", "\u200b", "a\x00", "a"]
     assert len({row.tobytes() for row in person_keys(pa.array(ids), key_of(0))}) == len(ids)
 
 
 MIXED = [
     7, "7", 7.0, True, "True", decimal.Decimal("7.0"), dt.date(2020, 1, 2), dt.datetime(2020, 1, 2), "2020-01-02",
-    2**200, str(2**200), uuid.UUID(int=5), str(uuid.UUID(int=5)), "\ud800", "", pd.Timestamp("2020-01-02"), np.int64(7), np.float32(7.0),
+    2**200, str(2**200), uuid.UUID(int=5), str(uuid.UUID(int=5)), "\ud800", "-", pd.Timestamp("2020-01-02"), np.int64(7), np.float32(7.0),
     dt.datetime(2020, 1, 2, tzinfo=dt.timezone(dt.timedelta(hours=2))), pd.Timestamp("2020-01-01T22:00", tz="UTC"),
 ]  # fmt: skip
 GROUPS = [0, 0, 0, 1, 1, 0, 2, 2, 2, 3, 3, 4, 4, 5, 6, 2, 0, 0, 7, 7]
@@ -424,9 +425,13 @@ def test_what_names_no_person_is_refused(item):
         pa.array([None, None]),
         pa.array(["a", None]).dictionary_encode(),
         pa.DictionaryArray.from_arrays(pa.array([0, 1]), pa.array(["a", None])),
+        *(pa.array(["a", word]) for word in ("NA", "n/a", " null ", "None", "nan", "<NA>", "", "  ")),
+        pa.array(["a", "NA"]).dictionary_encode(),
+        pa.array(["a", "NA"], pa.large_string()),
     ],
 )
 def test_missing_ids_are_refused(ids, tmp_path):
+    """Words for a missing entry count as missing in every column, so they do here: all whose id is unknown would count as one person."""
     for refuse in (
         lambda: number_persons([ids], "who"),
         lambda: person_keys(ids, key_of(0), "who"),
@@ -436,8 +441,17 @@ def test_missing_ids_are_refused(ids, tmp_path):
             refuse()
 
 
+def test_words_that_only_look_alike_are_ids():
+    ids = pa.array(["NA1", "nano", "0", "-"])
+    assert number_persons([ids], "who").numbers.tolist() == [0, 1, 2, 3]
+    assert ids_from_pandas(ids.to_pandas(), "who").numbers.tolist() == [0, 1, 2, 3]
+
+
 def test_an_unused_entry_of_a_dictionary_that_is_nothing_does_no_harm():
     ids = pa.DictionaryArray.from_arrays(pa.array([0, 2, 0]), pa.array(["a", None, "b"]))
+    spelled = pa.DictionaryArray.from_arrays(pa.array([0, 2, 0]), pa.array(["a", "NA", "b"]))
+    np.testing.assert_array_equal(person_keys(ids, key_of(1), "who"), person_keys(spelled, key_of(1), "who"))
+    require_ids(spelled, "who")
     np.testing.assert_array_equal(
         person_keys(ids, key_of(0)), person_keys(pa.array(["a", "b", "a"]), key_of(0))
     )

@@ -295,6 +295,11 @@ def test_criteria_that_do_not_fit_are_refused(criterion, said) -> None:
         Spec.from_dict(asked)
 
 
+def test_a_unit_of_rows_where_the_schema_speaks_of_entities_is_refused() -> None:
+    with pytest.raises(SchemaError, match=r"unit: the schema says that rows belong to 'patient'"):
+        Spec.from_dict(plain(FLAT, unit="add-remove"))
+
+
 def test_criteria_of_entities_are_refused_for_plain_rows() -> None:
     asked = plain(Schema.parse("columns: [{name: died, kind: boolean}]"), unit="add-remove")
     asked["acceptance"] = {

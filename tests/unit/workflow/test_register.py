@@ -13,12 +13,22 @@ from hypothesis import strategies as st
 
 from understudy.data import Database, read_table
 from understudy.data.linked import LinkedTables, read_register
-from understudy.errors import DataError, LedgerMismatch, SchemaError, UsageError
-from understudy.privacy import Budget, Ledger, Unit
+from understudy.errors import (
+    DataError,
+    LedgerError,
+    LedgerMismatch,
+    ModelFileError,
+    SchemaError,
+    UsageError,
+    WorkloadError,
+)
+from understudy.mechanisms.events import EventDrawer, RegisterModel
+from understudy.privacy import Budget, Ledger, SeededRandomness, Unit
 from understudy.schema import Schema
 from understudy.schema.files.yaml import parse_plain
 from understudy.schema.linked import register_of
 from understudy.workflow import events, synthesize
+from understudy.workflow.assessment import evaluate_register
 
 TEXT = """
 name: register
@@ -145,7 +155,7 @@ def test_all_tables_come_out_and_join_and_go_together(tmp_path):
     assert made.tables["visits"].groupby("who")["day"].is_monotonic_increasing.all()
     together = np.corrcoef(made.tables["people"]["visits"], made.tables["people"]["claims"])[0, 1]
     assert together > 0.8, "in the real tables it is .98; drawn without the numbers before it would be 0"
-    assert set(made.models) == {"visits", "claims"}
+    assert set(made.register.models) == {"visits", "claims"}
     package = json.loads((tmp_path / "out" / "datapackage.json").read_text(encoding="utf-8"))
     keys = {item["name"]: item["schema"].get("foreignKeys") for item in package["resources"]}
     assert keys["people"] is None
@@ -157,7 +167,7 @@ def test_the_fits_share_the_budget_and_an_interruption_costs_nothing(tmp_path, m
     path = files(tmp_path, tables(list(range(60)), 2))
     asked = {"unit": PERSON, "epsilon": 2.0, "method": "mst", "seed": 1, "ledger": tmp_path / "a.ledger"}
     with monkeypatch.context() as patch:
-        patch.setattr(events, "register_tables", lambda *given, **named: 1 / 0)
+        patch.setattr(events.RegisterModel, "sample_tables", lambda *given, **named: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             synthesize(path, **asked)
     with Ledger.open(tmp_path / "a.ledger") as ledger:
@@ -240,7 +250,9 @@ def test_refusals_spend_nothing(tmp_path):
     asked = {"unit": PERSON, "epsilon": 1.0, "ledger": book}
     for more, error, said in (
         ({"flat": True}, UsageError, "leave flat out"),
-        ({"rows": 5}, UsageError, "leave rows out"),
+        ({"discover": 0.1}, UsageError, "leave discover out"),
+        ({"prior": "a.csv"}, UsageError, "leave prior out"),
+        ({"rows": -5}, UsageError, "zero or more"),
         ({"unit": Unit.add_remove_person("person", max_rows=2)}, UsageError, "name their key"),
     ):
         with pytest.raises(error, match=said):
@@ -269,3 +281,175 @@ def test_a_ledger_remembers_how_every_table_is_joined(tmp_path, changed) -> None
         with pytest.raises(LedgerMismatch, match="What differs: linked tables"):
             synthesize(nothing, ledger=ledger, **asked)
     assert (tmp_path / "a.ledger").read_bytes() == before
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory):
+    """A register with its model, its tables and their folder; noise is seeded, so that no bound is a matter of chance."""
+    folder = tmp_path_factory.mktemp("fitted")
+    real = tables(list(range(400)), 6, most=6)
+    path = files(folder, real)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("understudy.curator.curator.SystemRandomness", lambda: SeededRandomness(11))
+        made = synthesize(
+            path, unit=PERSON, epsilon=50.0, method="mst", seed=1, out=f"{folder}/out/", model=folder / "models", rows=900, ledger="memory"
+        )  # fmt: skip
+    return folder, real, made
+
+
+def test_models_of_a_folder_draw_the_same_tables_again(fitted, tmp_path):
+    folder, _, made = fitted
+    assert {path.name for path in (folder / "models").iterdir()} == {
+        "register.json",
+        "visits.understudy",
+        "claims.understudy",
+    }
+    again = RegisterModel.load(folder / "models").sample_tables(900, seed=1)
+    for name, table in made.tables.items():
+        pd.testing.assert_frame_equal(again[name], table)
+    events = sum(len(made.tables[name]) for name in ("visits", "claims"))
+    assert made.rows == events
+    assert 900 - 14 < events <= 900, "whole people"
+    few = made.register.sample_tables(entities=7, seed=2)
+    assert len(few["people"]) == 7
+    assert {len(table) for table in made.register.sample_tables(0, seed=2).values()} == {0}
+    with pytest.raises(WorkloadError, match="zero or more"):
+        made.register.sample_tables(-1)
+    made.register.save(tmp_path / "other")
+    made.register.save(tmp_path / "other")  # over an older one
+    assert RegisterModel.load(tmp_path / "other").entities == "people"
+
+
+def test_folders_that_are_no_models_are_refused(fitted, tmp_path):
+    folder, _, made = fitted
+    made.register.save(tmp_path / "a")
+    listed = json.loads((tmp_path / "a" / "register.json").read_text(encoding="utf-8"))
+
+    def spoilt(change):
+        document = json.loads(json.dumps(listed))
+        change(document)
+        (tmp_path / "a" / "register.json").write_text(json.dumps(document), encoding="utf-8")
+        with pytest.raises(ModelFileError) as caught:
+            RegisterModel.load(tmp_path / "a")
+        return str(caught.value)
+
+    assert "another version" in spoilt(lambda plain: plain.update(version=2))
+    assert "cannot be files" in spoilt(lambda plain: plain["tables"][0].update(name="../visits"))
+    assert "not the model" in spoilt(lambda plain: plain["tables"][0].update(sha256="0" * 64))
+    assert "belong together" in spoilt(lambda plain: plain["tables"].reverse())
+    assert "belong together" in spoilt(lambda plain: plain["tables"].pop())
+    assert "belong together" in spoilt(lambda plain: plain["tables"][1].update(numbers={"visits": "sex2"}))
+    assert "not a usable list" in spoilt(lambda plain: plain.update(tables=3))
+    assert "not a usable list" in spoilt(lambda plain: plain["tables"][0].update(numbers=None))
+    (tmp_path / "a" / "register.json").write_text("{" * 100, encoding="utf-8")
+    with pytest.raises(ModelFileError, match="not a usable list"):
+        RegisterModel.load(tmp_path / "a")
+    (tmp_path / "a" / "register.json").unlink()
+    with pytest.raises(ModelFileError, match="missing"):
+        RegisterModel.load(tmp_path / "a")
+    book = Ledger.in_memory(budget=Budget.of(epsilon=1.0), unit=PERSON, table="register")
+    for place in (folder / "register.yaml", folder):
+        with pytest.raises(UsageError, match="--model"):
+            synthesize(folder / "register.yaml", unit=PERSON, epsilon=1.0, model=place, ledger=book)
+    assert book.spent == 0
+
+
+def test_the_number_of_events_in_a_later_table_is_fitted_given_what_is_known(fitted, monkeypatch):
+    """The number of claims given that of visits is nearer to the model's than what is drawn at random, and the visits stay as they are."""
+    _, _, made = fitted
+    model = made.register.models["claims"]
+    domain, number = model.schema.domain, model.events.parts.number
+    pair = domain.canonical(("number_of_visits", number))
+    axis = pair.index(number)
+    share = model.marginal(pair) / model.marginal(pair).sum(axis=axis, keepdims=True)
+
+    def distance():
+        people, _ = made.register._entities(made.register._drawers, 3_000, np.random.default_rng(3))
+        first = made.register._drawers[0]
+        own = people[0][:, first._place(first.parts.number)]
+        assert (people[1][:, domain.index("number_of_visits")] == own).all()
+        drawn = np.zeros(domain.shape(pair))
+        np.add.at(drawn, tuple(people[1][:, domain.index(name)].astype(int) for name in pair), 1)
+        return np.abs(drawn - share * drawn.sum(axis=axis, keepdims=True)).sum() / 2 / 3_000
+
+    fits = distance()
+    monkeypatch.setattr(EventDrawer, "_fitted_people", lambda self, codes, *more, **named: codes)
+    assert fits < 0.7 * distance()
+
+
+def test_marginals_that_matter_go_to_the_tables_that_hold_them(tmp_path):
+    (tmp_path / "register.yaml").write_text(TEXT, encoding="utf-8")
+    asked = {"unit": PERSON, "budget": Budget.of(epsilon=1.0), "method": "aim"}
+
+    def wanted(**more):
+        planned = events.plan_register(REGISTER, tmp_path, **asked, **more)
+        return [
+            {
+                clique
+                for clique, _ in fit.workload
+                if not any(name.startswith(("number", "place")) or name.endswith("before") for name in clique)
+            }
+            for fit in planned.fits
+        ]
+
+    assert wanted() == [{("sex", "day"), ("sex", "ward"), ("day", "ward")}, {("sex", "paid")}]
+    assert wanted(workload="all-3way") == [{("sex", "day", "ward")}, {("sex", "paid")}]
+    assert wanted(workload="target:ward:2") == [{("sex", "ward"), ("day", "ward")}, {("sex", "paid")}]
+    assert wanted(target="paid") == [{("sex", "day"), ("sex", "ward"), ("day", "ward")}, {("sex", "paid")}]
+    (tmp_path / "w.yaml").write_text("workload:\n  - [sex, ward]\n", encoding="utf-8")
+    assert wanted(workload=str(tmp_path / "w.yaml"))[0] == {("sex", "ward")}
+    (tmp_path / "w.yaml").write_text("workload:\n  - [paid, ward]\n", encoding="utf-8")
+    with pytest.raises(UsageError, match="two tables of events"):
+        wanted(workload=str(tmp_path / "w.yaml"))
+    with pytest.raises(WorkloadError):
+        wanted(target="nothing")
+    with pytest.raises(UsageError, match="does not take a workload"):
+        events.plan_register(REGISTER, tmp_path, **(asked | {"method": "independent", "target": "paid"}))
+    with pytest.raises(UsageError, match="auto has none"):
+        events.plan_register(
+            REGISTER, tmp_path, **(asked | {"method": "auto", "options": {"max_model_mb": 1.0}})
+        )
+
+
+def test_other_marginals_for_a_later_table_are_other_work(tmp_path, monkeypatch):
+    """The journal of a fit whose second table was to be fitted to something else is not gone on with."""
+    path = files(tmp_path, tables(list(range(60)), 2))
+    (tmp_path / "w.yaml").write_text("workload: [[paid]]\n", encoding="utf-8")
+    asked = {"unit": PERSON, "epsilon": 2.0, "method": "aim", "seed": 1, "ledger": tmp_path / "a.ledger"}
+    with monkeypatch.context() as patch:
+        patch.setattr(events.RegisterModel, "sample_tables", lambda *given, **named: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            synthesize(path, **asked)
+    with pytest.raises(LedgerError, match="interrupted"):
+        synthesize(path, **asked, workload=str(tmp_path / "w.yaml"))
+
+
+def test_every_table_of_events_is_compared_with_the_numbers_of_those_before(fitted):
+    folder, real, made = fitted
+    found = evaluate_register(folder / "register.yaml", folder / "out", sections=["marginals", "entities"])
+    assert list(found) == ["visits", "claims"]
+    alike = evaluate_register(real, real, schema=folder / "register.yaml", sections=["marginals", "entities"])
+    assert {alike[name].score("columns").value for name in alike} == {0.0}
+    assert 0 < found["claims"].score("columns").value < 0.1
+
+    apart = dict(made.tables)
+    apart["claims"] = made.tables["claims"].assign(
+        person=np.random.default_rng(1).permutation(made.tables["claims"]["person"].to_numpy())
+    )
+    shuffled = apart["claims"]["person"].map(dict(zip(made.tables["people"]["who"], np.random.default_rng(2).permutation(made.tables["people"]["who"]), strict=True)))  # fmt: skip
+    apart["claims"] = apart["claims"].assign(person=shuffled)
+    worse = evaluate_register(real, apart, schema=folder / "register.yaml", sections=["entities"])
+    closer = evaluate_register(real, made.tables, schema=folder / "register.yaml", sections=["entities"])
+
+    def of_entities(each):
+        (section,) = each["claims"].sections
+        return max(
+            value
+            for result in section.results
+            for name, value in result.values.items()
+            if "number_of_visits" in str(name) and "number_of_events" in str(name)
+        )
+
+    assert of_entities(worse) > 3 * of_entities(closer), "claims that were dealt out to other people"
+    with pytest.raises(UsageError, match="No table has a column 'wart'"):
+        evaluate_register(real, real, schema=folder / "register.yaml", target="wart")

@@ -48,11 +48,14 @@ def test_flat_is_rows_without_ids(stays):
     assert tuple(made.frame.columns) == patient_stays_schema().names
 
 
-def test_a_unit_of_rows_is_as_before(stays):
+def test_a_unit_of_rows_where_the_schema_speaks_of_people_has_to_be_meant(stays):
     unit = Unit.add_remove()
-    made = synthesize(
-        stays, schema=patient_stays_schema(), unit=unit, epsilon=1.0, ledger=memory(unit), seed=1
-    )
+    book = memory(unit)
+    asked = {"schema": patient_stays_schema(), "unit": unit, "epsilon": 1.0, "ledger": book, "seed": 1}
+    with pytest.raises(UsageError, match=r"belong to 'patient'.*--flat"):
+        synthesize(stays, **asked)
+    assert book.spent == 0
+    made = synthesize(stays, **asked, flat=True)
     assert tuple(made.frame.columns) == patient_stays_schema().names
 
 

@@ -113,8 +113,10 @@ def evaluate(
     from understudy.data.holdout import HoldOut
     from understudy.data.output import require_apart, require_writable
     from understudy.schema import Schema
+    from understudy.schema.linked import read_register
     from understudy.workflow import Payment
     from understudy.workflow import evaluate as compare
+    from understudy.workflow.assessment import evaluate_register
 
     if is_database(str(real)) or ":/" in str(real):
         raise UsageError(
@@ -137,6 +139,37 @@ def evaluate(
     )
     if schema is None and real.suffix.lower() not in (".yaml", ".yml", ".json"):
         raise UsageError("Give the schema of the two tables (--schema).")
+    if schema is None and read_register(real) is not None:
+        under_budget = any(value is not None for value in (epsilon, delta, rho, mu))
+        if (
+            under_budget
+            or holdout is not None
+            or hold_out_file is not None
+            or header is not None
+            or names is not None
+        ):
+            raise UsageError(
+                "Several tables of events are compared without a budget, for the custodian's own eyes, with headers and nothing held out: leave --epsilon, --delta, --rho, --mu, "
+                "--holdout, --hold-out-file, --header and --names out."
+            )
+        for path in (out, report):
+            if path is not None and not beside_bundle:
+                _refuse_bundle(path)
+        with progress_bar("evaluate", quiet=quiet or json) as progress:
+            each = evaluate_register(
+                real,
+                synthetic,
+                target=target,
+                exclude=parse_names(exclude, "--exclude") or (),
+                identifiers=parse_names(identifiers, "--identifiers"),
+                sensitive=sensitive,
+                sections=parse_names(sections, "--sections"),
+                separator=separator,
+                encoding=encoding,
+                progress=progress,
+            )
+        _write_each(each, out=out, report=report, json=json)
+        return
     described = Schema.read(schema or real)
     linked = described.entity is not None and described.entity.tables is not None
     written: dict[str, Any] = {
@@ -203,7 +236,7 @@ def evaluate(
             progress=progress,
             **written,
         )
-    _write(found, described, out=out, report=report, json=json)
+    _write(found, described.name, out=out, report=report, json=json)
 
 
 def _refuse_bundle(path: Path) -> None:
@@ -217,8 +250,31 @@ def _refuse_bundle(path: Path) -> None:
             )
 
 
-def _write(found: Evaluation, schema: Schema, *, out: Path | None, report: Path | None, json: bool) -> None:
-    """Print the headline numbers and write what was asked for."""
+def _write_each(each: dict[str, Evaluation], *, out: Path | None, report: Path | None, json: bool) -> None:
+    """Print and write what was found about each of several tables of events; pages get the name of the table."""
+    from understudy.cli.output import print_json, tell
+    from understudy.data import write_text
+
+    documents = {"tables": {table: found.to_dict() for table, found in each.items()}}
+    if out is not None:
+        import json as writer
+
+        write_text(out, writer.dumps(documents, indent=1, allow_nan=False))
+    for table, found in each.items():
+        page = None if report is None else report.with_name(f"{report.stem}-{table}{report.suffix}")
+        if not json:
+            tell(f"{table}:")
+        _write(found, table, out=None, report=page, json=False, quiet=json)
+    if json:
+        print_json(documents)
+    elif out is not None:
+        tell(f"Wrote {out}.")
+
+
+def _write(
+    found: Evaluation, title: str, *, out: Path | None, report: Path | None, json: bool, quiet: bool = False
+) -> None:
+    """Print the headline numbers, unless they are printed elsewhere, and write what was asked for."""
     from understudy.cli.output import print_json, print_table, say, tell
     from understudy.data import write_text
 
@@ -230,9 +286,10 @@ def _write(found: Evaluation, schema: Schema, *, out: Path | None, report: Path 
     if report is not None:
         from understudy.report import evaluation_page
 
-        write_text(report, evaluation_page(document, title=schema.name or "evaluation"))
+        write_text(report, evaluation_page(document, title=title or "evaluation"))
     if json:
         print_json(document)
+    if json or quiet:
         return
     say(found.warning)
     for item in found.overview.worst:

@@ -28,13 +28,17 @@ from understudy.cli.options import (
     key_of,
     parse_budget,
     parse_method,
+    parse_options,
     parse_unit_with_look,
 )
 from understudy.errors import SchemaError, UnderstudyError, UsageError
 
 if TYPE_CHECKING:
+    from understudy.mechanisms import Plan
+    from understudy.privacy import Budget, Unit
     from understudy.release.run.planning import CriterionPlan, ReleasePlan
     from understudy.schema import Schema
+    from understudy.schema.linked import Register
     from understudy.workflow.advice import Advice
     from understudy.workflow.rehearsing import Expected
 
@@ -106,7 +110,31 @@ def plan(
             "Give a specification, or --schema and --unit, with --method if it is not to be chosen."
         )
     method = method or "auto"
-    from understudy.cli.output import print_json, print_table, progress_bar, tell
+    from understudy.schema.linked import read_register
+
+    register = read_register(schema)
+    if register is not None:
+        if flat or rows_lost or prior is not None or want is not None or picture is not None:
+            raise UsageError(
+                "Several tables of events are planned as they are fitted: leave --flat, --rows-lost, --prior, --want and --picture out."
+            )
+        key = register.pairs[0].plain["entity"]["id"]
+        register_unit, _ = parse_unit_with_look(
+            unit, id_column or key, max_rows_per_person, flat=False, rows_lost=False
+        )
+        _plan_register(
+            register,
+            schema.parent,
+            json=json,
+            unit=register_unit,
+            budget=parse_budget(epsilon, delta, rho, mu),
+            method=method,
+            options=parse_options(option),
+            workload=workload,
+            target=for_column,
+        )
+        return
+    from understudy.cli.output import print_json, progress_bar, tell
     from understudy.data.output import require_writable
     from understudy.plots import frontier
     from understudy.privacy.guarantee import condition_of, rows_rule
@@ -192,18 +220,7 @@ def plan(
             tell(sentence)
         return
     n_rows = n_rows if entity is None else None  # noise is on records, so many to a person
-    measured: list[dict[str, Any]] = [
-        {
-            "columns": list(item.clique),
-            "cells": item.cells,
-            "noise": item.noise.kind,
-            "scale": item.noise.scale,
-            "standard_deviation": item.noise.variance**0.5,
-            "expected_l1": item.expected_l1,
-            "expected_l1_share": item.expected_l1 / n_rows if n_rows else None,
-        }
-        for item in planned.measurements
-    ]
+    measured = _measured(planned, n_rows)
     facts_known = (budget, records, privacy_unit)
     said = (
         "" if reason is None else reason(described),
@@ -243,9 +260,41 @@ def plan(
     tell(f"{planned.method}: {facts['guarantee']} ({planned.accounting} accounting)")
     if condition:
         tell(f"Condition: {condition}")
-    shares = ("share of rows",) if n_rows else ()
+    _print_measured("Measurements", measured)
+    if not n_rows and entity is None:
+        tell(
+            "With --rows-about (the number of rows, or a guess) the fit is rehearsed: expected errors, time and memory."
+        )
+    tell(f"Model: {planned.model_cells:,} cells ({facts['model_megabytes']} MB).")
+    if advice is not None:
+        _tell_advice(advice)
+    for note in notes:
+        tell(f"Note: {note}")
+
+
+def _measured(planned: Plan, n_rows: int | None = None) -> list[dict[str, Any]]:
+    """Return what a fit will measure as plain values; errors as shares too where the number of rows is known."""
+    return [
+        {
+            "columns": list(item.clique),
+            "cells": item.cells,
+            "noise": item.noise.kind,
+            "scale": item.noise.scale,
+            "standard_deviation": item.noise.variance**0.5,
+            "expected_l1": item.expected_l1,
+            "expected_l1_share": item.expected_l1 / n_rows if n_rows else None,
+        }
+        for item in planned.measurements
+    ]
+
+
+def _print_measured(title: str, measured: list[dict[str, Any]]) -> None:
+    """Print what a fit will measure."""
+    from understudy.cli.output import print_table
+
+    shares = ("share of rows",) if measured and measured[0]["expected_l1_share"] is not None else ()
     print_table(
-        "Measurements",
+        title,
         ("columns", "cells", "noise", "sd per cell (rows)", "expected L1 noise (rows)", *shares),
         [
             (
@@ -259,13 +308,67 @@ def plan(
             for item in measured
         ],
     )
-    if not n_rows and entity is None:
-        tell(
-            "With --rows-about (the number of rows, or a guess) the fit is rehearsed: expected errors, time and memory."
+
+
+def _plan_register(
+    register: Register, folder: Path, *, unit: Unit, budget: Budget, json: bool, **asked: Any
+) -> None:
+    """Say what a fit of several tables of events would measure of each, with its share of the budget."""
+    from understudy.cli.output import print_json, tell
+    from understudy.schema.spreadsheets import formula_warnings
+    from understudy.workflow.events import WHY_FOR_EVENTS, describe_linked, plan_register
+
+    planned = plan_register(register, folder, unit=unit, budget=budget, **asked)
+    tables = {}
+    parts = zip(
+        register.events,
+        planned.schemas,
+        planned.records,
+        planned.fits,
+        planned.plans,
+        register.numbers,
+        strict=True,
+    )
+    for name, schema, records, fit, plan, beside in parts:
+        entity = schema.entity
+        assert entity is not None
+        known = (
+            f" Entities are known with their numbers of rows of {', '.join(map(repr, beside))}."
+            if beside
+            else ""
         )
-    tell(f"Model: {planned.model_cells:,} cells ({facts['model_megabytes']} MB).")
-    if advice is not None:
-        _tell_advice(advice)
+        tables[name] = {
+            "budget": planned.share.describe(),
+            "accounting": plan.accounting,
+            "model_cells": plan.model_cells,
+            "model_megabytes": round(plan.model_cells * 8 / 1e6, 3),
+            "measurements": _measured(plan),
+            "notes": [
+                describe_linked(entity) + known,
+                *filter(None, [fit.accounting_note(planned.share, records, unit)]),
+                *plan.notes,
+            ],
+        }
+    notes = [
+        *([WHY_FOR_EVENTS] if asked["method"] == "auto" else []),
+        f"The budget is divided equally between {len(tables)} tables of events, and {unit.max_rows} records of each entity count in each.",
+        *formula_warnings(planned.whole),
+    ]
+    facts = {
+        "method": planned.fits[0].name,
+        "guarantee": f"{budget.describe()} for {unit.describe()}",
+        "tables": tables,
+        "notes": notes,
+    }
+    if json:
+        print_json(facts)
+        return
+    tell(f"{facts['method']}: {facts['guarantee']}")
+    for name, item in tables.items():
+        _print_measured(f"Measurements of {name} ({item['budget']})", item["measurements"])
+        tell(f"Model of {name}: {item['model_cells']:,} cells ({item['model_megabytes']} MB).")
+        for note in item["notes"]:
+            tell(f"Note: {note}")
     for note in notes:
         tell(f"Note: {note}")
 

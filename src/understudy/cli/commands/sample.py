@@ -25,10 +25,16 @@ from understudy.errors import UsageError
 
 if TYPE_CHECKING:
     from understudy.mechanisms import Model
+    from understudy.mechanisms.events import RegisterModel
 
 
 def sample(
-    model: Annotated[Path, typer.Argument(help="Model file, written by `understudy synth --model`.")],
+    model: Annotated[
+        Path,
+        typer.Argument(
+            help="Model file, written by `understudy synth --model`; of several tables of events the folder with their models."
+        ),
+    ],
     out: OutName,
     rows: Rows = None,
     population: Population = False,
@@ -78,11 +84,17 @@ def sample(
     )
     from understudy.mechanisms import load_model
     from understudy.mechanisms.conditional import FEW_ROWS, RareRows
+    from understudy.mechanisms.events import RegisterModel, is_register_model
     from understudy.progress import Phases
     from understudy.workflow.delivery import write_linked
+    from understudy.workflow.events import write_register
 
     result: dict[str, Any]
-    linked = _linked_model(model) if is_folder(out) or out.lower().endswith(".duckdb") else None
+    linked: Model | RegisterModel | None = None
+    if is_register_model(model):
+        linked = RegisterModel.load(model)
+    elif is_folder(out) or out.lower().endswith(".duckdb"):
+        linked = _linked_model(model)
     if linked is not None:
         if population or where or given or chunk_rows is not None or partition_by is not None or restart:
             raise UsageError(
@@ -94,10 +106,14 @@ def sample(
             phases.part("drawing")("drawing entities", 0.0)
             tables = linked.sample_tables(rows, seed=seed)
             phases.part("writing")("writing", 0.0)
-            write_linked(tables, out, linked.table_schema)
+            if isinstance(linked, RegisterModel):
+                write_register(linked, tables, out)
+            else:
+                write_linked(tables, out, linked.table_schema)
             phases.done()
         numbers = {name: len(item) for name, item in tables.items()}
-        result = {"rows": list(numbers.values())[-1], "tables": numbers, "seed": seed, "out": out}
+        events = list(numbers.values())[1 if isinstance(linked, RegisterModel) else -1 :]
+        result = {"rows": sum(events), "tables": numbers, "seed": seed, "out": out}
         note = "Tables: " + ", ".join(f"{name} ({number:,} rows)" for name, number in numbers.items()) + "."
     elif is_folder(out):
         if population:

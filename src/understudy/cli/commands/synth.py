@@ -115,7 +115,12 @@ def synth(
     table_name: TableName = None,
     rows: Rows = None,
     population: Population = False,
-    model: Annotated[Path | None, typer.Option(help="Also write the fitted model to this file.")] = None,
+    model: Annotated[
+        Path | None,
+        typer.Option(
+            help="Also write the fitted model to this file; of several tables of events, a folder for their models."
+        ),
+    ] = None,
     seed: Seed = None,
     sets: Annotated[
         int | None,
@@ -188,10 +193,10 @@ def synth(
     several = register_source(table, schema)
     if several is not None:
         refuse_for_register(
-            flat=flat, discover=discover is not None, hold_out=hold_out is not None, population=population, model=model is not None,
-            rows=rows is not None, rows_lost=rows_lost, workload=workload is not None or target is not None, sets=sets is not None,
-            checkpoint=checkpoint is not None, chunk_rows=chunk_rows is not None, partition_by=partition_by is not None,
-            table=in_database is not None, immutable=immutable,
+            flat=flat, discover=discover is not None, hold_out=hold_out is not None, population=population, prior=prior is not None,
+            rows_lost=rows_lost, sets=sets is not None, checkpoint=checkpoint is not None, chunk_rows=chunk_rows is not None,
+            partition_by=partition_by is not None, table=in_database is not None, immutable=immutable, schema_out=schema_out is not None,
+            hold_out_file=hold_out_file is not None, header=header is not None, names=names is not None,
         )  # fmt: skip
         key = several[1].pairs[0].plain["entity"]["id"]
         privacy_unit, _ = parse_unit_with_look(
@@ -204,6 +209,9 @@ def synth(
                 budget=budget,
                 method=method,
                 options=parse_options(option),
+                workload=workload,
+                target=for_column,
+                time_limit=time_limit,
                 payment=Payment(
                     ledger=ledger,
                     table_name=table_name,
@@ -212,15 +220,18 @@ def synth(
                     unfinished=unfinished,
                 ),
                 out=out,
+                model=model,
+                rows=rows,
                 seed=seed,
                 separator=separator,
                 encoding=encoding,
                 progress=progress,
             )
+        delivered = Delivery(out=out, model=model, rows=rows, seed=seed)
         if json:
-            print_json(_document(made, Delivery(out=out, seed=seed)))
+            print_json(_document(made, delivered))
         else:
-            _report(made, Delivery(out=out, seed=seed))
+            _report(made, delivered)
         return
     given = None if schema is None else Schema.read(schema)
     linked = linked_source(table, given)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,8 +19,9 @@ from understudy.engine.graphical.evidence import sample_each
 from understudy.engine.record_fitting.records import Allowed, fit_records
 from understudy.errors import ConstraintError, UnusableMethod, WorkloadError
 from understudy.mechanisms.drawing import Codes, Drawer
-from understudy.schema import Clique, Domain, Schema
+from understudy.schema import Clique, Constraint, Domain, Schema
 from understudy.schema.entities import GAP_STARTS, EventColumns, finest
+from understudy.schema.problems import MAX_CELLS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -172,18 +174,17 @@ class EventDrawer:
 
     # -- entities ------------------------------------------------------------------------------
 
-    def _given(self, fixed: Mapping[str, npt.NDArray[Any]], generator: np.random.Generator) -> Codes:
+    def _given(self, fixed: Mapping[str, npt.NDArray[Any]], n: int, generator: np.random.Generator) -> Codes:
         """Return entities of which all that is fixed is known, as event records, with a number of events from the model given that.
 
         Where the model holds no entity with all of it, the number is drawn given less.
         """
         domain = self.model.schema.domain
-        size = len(next(iter(fixed.values())))
-        codes = np.zeros((size, len(domain)), dtype=np.uint32)
+        codes = np.zeros((n, len(domain)), dtype=np.uint32)
         for name, values in fixed.items():
             codes[:, self._place(name)] = values
         number = self._place(self.parts.number)
-        left = np.arange(size)
+        left = np.arange(n)
         names = list(fixed)
         while len(left) and names:
             drawn, possible = self._sample(domain.canonical(names), codes[left], generator)
@@ -192,7 +193,7 @@ class EventDrawer:
             names.pop(0)
         if len(left):
             codes[left, number] = self.model.distribution.sample_codes(len(left), generator)[:, number]
-        return codes
+        return self._fitted_people(codes, generator, known=tuple(fixed))
 
     def _entities(
         self, rows: int | None, generator: np.random.Generator, entities: int | None = None
@@ -217,31 +218,112 @@ class EventDrawer:
         return codes[:kept], numbers[:kept]
 
     def _people(self, n: int, generator: np.random.Generator) -> Codes:
-        """Draw records for what is the same in all records of an entity: rules about other columns do not matter here."""
-        own = {*self.parts.fixed, self.parts.number}
-        rules = [rule for rule in self._drawer.rules if own.issuperset(rule.columns)]
-        groups = [
-            group
-            for group in self.model.schema.joint_values
-            if own.issuperset(column.name for column in group.columns)
-        ]
+        """Draw records for what is the same in all records of an entity, fitted to the model's marginals over it: rules about other columns do not matter here."""
         codes = self.model.distribution.sample_codes(n, generator)
         left = np.arange(n)
         for _ in range(_MOST_ATTEMPTS):
-            columns = {name: codes[left, self._place(name)] for name in own}
-            holds = np.ones(len(left), dtype=bool)
-            for rule in rules:
-                holds &= rule.holds_codes(columns)
-            for group in groups:
-                holds &= group.possible({column.name: columns[column.name] for column in group.columns})
-            left = left[~holds]
+            left = left[~self._possible(codes[left])]
             if not len(left):
-                return codes
+                return self._fitted_people(codes, generator)
             codes[left] = self.model.distribution.sample_codes(len(left), generator)
         raise ConstraintError(
             f"The constraints reject nearly every entity that the model draws: {len(left):,} of {n:,} could not be filled. Loosen the constraints on "
             f"{', '.join(self.parts.fixed)}, or use a method that models them."
         )
+
+    @cached_property
+    def _of_people(self) -> tuple[str, ...]:
+        """The columns that are the same in all records of an entity."""
+        return self.model.schema.domain.canonical({*self.parts.fixed, self.parts.number})
+
+    @cached_property
+    def _rules_of_people(self) -> tuple[Constraint, ...]:
+        return tuple(rule for rule in self._drawer.rules if set(rule.columns) <= set(self._of_people))
+
+    def _possible(self, codes: Codes) -> npt.NDArray[np.bool_]:
+        """Say which records obey the rules about what is the same in all records of an entity."""
+        columns = {name: codes[:, self._place(name)] for name in self._of_people}
+        holds = np.ones(len(codes), dtype=bool)
+        for rule in self._rules_of_people:
+            holds &= rule.holds_codes(columns)
+        for group in self.model.schema.joint_values:
+            if columns.keys() >= {column.name for column in group.columns}:
+                holds &= group.possible({column.name: columns[column.name] for column in group.columns})
+        return holds
+
+    def _fitted_people(
+        self, codes: Codes, generator: np.random.Generator, known: Sequence[str] = ()
+    ) -> Codes:
+        """Move entities until the marginals of what is fixed and of the number of events are the model's.
+
+        Few entities have many events, so that chance in how many of them a group gets would be multiplied by these events. Columns that are known
+        stay as they are; then it is the model's share of the rest given these that entities are moved to.
+        """
+        own, domain = self._of_people, self.model.schema.domain
+        cliques: list[Clique] = [
+            pair
+            for pair in combinations(own, 2)
+            if domain.cells(pair) <= _FITTED_CELLS and not set(pair) <= set(known)
+        ]
+        if not cliques and not known:
+            cliques = [(name,) for name in own if domain.size(name) <= _FITTED_CELLS]
+        if not len(codes) or not cliques:
+            return codes
+        targets = [
+            self._given_drawn(table, clique, tuple(name for name in clique if name in known), codes)
+            for clique, table in zip(cliques, self.model.marginals(cliques), strict=True)
+        ]
+        places = [self._place(name) for name in own]
+        rules = [rule for rule in self._rules_of_people if domain.cells(rule.columns) <= MAX_CELLS]
+        fitted = fit_records(
+            codes[:, places],
+            Domain(own, domain.shape(own)),
+            cliques,
+            targets,
+            allowed=[(rule.columns, rule.allowed(domain)) for rule in rules],
+            frozen=known,
+            temperature=0.0,
+            seed=int(generator.integers(1 << 62)),
+        )
+        moved = codes.copy()
+        moved[:, places] = fitted.codes
+        broken = ~self._possible(moved)
+        moved[broken] = codes[broken]
+        return moved
+
+    def _given_drawn(
+        self, table: Floats, whole: Clique, given: Clique, codes: Codes, fallbacks: Sequence[str] = ()
+    ) -> Floats:
+        """Return a marginal of the model with the counts of some of its columns as they were drawn, and the model's shares of the others given these.
+
+        Parameters
+        ----------
+        table, whole
+            The marginal and its columns.
+        given
+            The columns that stay as they were drawn.
+        codes
+            What was drawn.
+        fallbacks
+            Where the model holds nothing with the drawn codes, those of ``given`` that are forgotten first; then all of them are.
+        """
+        if not given:
+            return table
+        domain = self.model.schema.domain
+        free = tuple(axis for axis, name in enumerate(whole) if name not in given)
+        places = [codes[:, self._place(name)].astype(np.int64) for name in given]
+        drawn = np.bincount(np.ravel_multi_index(places, domain.shape(given)), minlength=domain.cells(given))
+        share, left = np.zeros(table.shape), np.ones(table.shape, dtype=bool)
+        counts = np.maximum(table, 0.0)
+        for forgotten in ((), fallbacks, given):
+            some = counts.sum(
+                axis=tuple(whole.index(name) for name in given if name in forgotten), keepdims=True
+            )
+            total = some.sum(axis=free, keepdims=True)
+            told = np.broadcast_to(total > 0, table.shape) & left
+            share[told] = np.broadcast_to(some / np.where(total > 0, total, 1.0), table.shape)[told]
+            left &= ~told
+        return share * drawn.reshape([1 if axis in free else size for axis, size in enumerate(table.shape)])
 
     def _numbers(self, codes: Codes, generator: np.random.Generator) -> Ints:
         """Draw how many events each entity has, inside its bin."""
@@ -411,10 +493,10 @@ class EventDrawer:
                 weights.append(weight)
         if not cliques:
             return codes
-        targets = self._event_marginals(cliques, codes, numbers)
+        targets = self._event_marginals(cliques, codes)
         wide, beside = self._with_next(codes, numbers)
         links = [(before, name) for name, before in parts.before.items() if name in moving]
-        for (_, name), table in zip(links, self._event_marginals(links, codes, numbers), strict=True):
+        for (_, name), table in zip(links, self._event_marginals(links, codes), strict=True):
             clique = domain.canonical((parts.before[name], name))
             held = table if clique[0] == parts.before[name] else table.T
             followed = np.zeros((domain.size(name), domain.size(name)))
@@ -467,22 +549,20 @@ class EventDrawer:
         dtype = np.min_scalar_type(max(1, largest))
         return np.column_stack([codes, *columns]).astype(dtype), beside
 
-    def _event_marginals(self, cliques: Sequence[Clique], codes: Codes, numbers: Ints) -> list[Floats]:
-        """Return what the model expects of all events over some columns."""
-        parts, domain = self.parts, self.model.schema.domain
-        number = parts.number
-        numbers = numbers[numbers > 0]
-        of_entity = codes[np.cumsum(numbers) - numbers, self._place(number)].astype(np.int64)
-        size = domain.size(number)
-        mean = np.bincount(of_entity, numbers, size) / np.maximum(np.bincount(of_entity, minlength=size), 1)
+    def _event_marginals(self, cliques: Sequence[Clique], codes: Codes) -> list[Floats]:
+        """Return what the model expects of all events over some columns, given what the drawn entities are and how many events they have.
+
+        Numbers of events and what is fixed stay as they were drawn, so it is the share of the rest *given these* that events can be moved to: with the
+        model's own counts, a group that happened to get more events than the model expects would end with a lower rate of everything else.
+        """
+        domain, number = self.model.schema.domain, self.parts.number
+        known = {number, *self.parts.fixed}
         wide = [domain.canonical({*clique, number}) for clique in cliques]
         found = []
         for clique, whole, table in zip(cliques, wide, self.model.marginals(wide), strict=True):
-            axis = whole.index(number)
-            shape = [1] * len(whole)
-            shape[axis] = size
-            events = table * mean.reshape(shape)
-            found.append(events if number in clique else events.sum(axis=axis))
+            given = tuple(name for name in whole if name in known)
+            expected = self._given_drawn(table, whole, given, codes, self.parts.fixed)
+            found.append(expected if number in clique else expected.sum(axis=whole.index(number)))
         return found
 
     # -- values --------------------------------------------------------------------------------
@@ -551,51 +631,3 @@ class EventDrawer:
                 high = np.where(fits, np.minimum(high, far), nearest)
             days[now] = low + np.floor(generator.random(len(now)) * (high - low + 1)).astype(np.int64)
         return days
-
-
-def register_tables(
-    models: Mapping[str, Model], numbers: Sequence[Mapping[str, str]], *, seed: int | None = None
-) -> dict[str, pd.DataFrame]:
-    """Draw a table of entities and several tables of their events, each from a model of its own.
-
-    The first model says who the entities are and how many events they have in its table. Every later one knows these numbers as fixed about an entity, so that how many events there are in
-    its table is drawn given them.
-
-    Parameters
-    ----------
-    models
-        A model of the entities with each table of events, by the name of that table.
-    numbers
-        For each model, which of its fixed columns holds the number of events in which of the tables before.
-    seed
-        Makes the draw repeatable.
-
-    Privacy
-    -------
-    Post-processing of released models.
-    """
-    generator = np.random.default_rng(seed)
-    made: dict[str, pd.DataFrame] = {}
-    fixed: dict[str, npt.NDArray[Any]] = {}
-    counted: dict[str, npt.NDArray[Any]] = {}
-    for (table, model), known in zip(models.items(), numbers, strict=True):
-        drawer = EventDrawer(model)
-        linked, entity = drawer.linked, drawer.schema.entity
-        assert linked is not None
-        assert entity is not None
-        if not fixed and not counted:
-            who, many = drawer._entities(None, generator)
-            fixed = {name: who[:, drawer._place(name)] for name in drawer.parts.fixed}
-        else:
-            beside = {column: counted[other] for other, column in known.items()}
-            who = drawer._given({**fixed, **beside}, generator)
-            many = drawer._numbers(who, generator)
-        counted[table] = who[:, drawer._place(drawer.parts.number)]
-        codes, owner = drawer._walked(who, many, generator)
-        frames = drawer._frames(who, many, drawer._fitted(codes, many, generator), owner, generator)
-        made[table] = frames[linked[1]]
-        if linked[0] not in made:
-            made = {linked[0]: frames[linked[0]], **made}
-        elif entity.count is not None:
-            made[linked[0]][entity.count] = many
-    return made

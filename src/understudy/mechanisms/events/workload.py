@@ -17,8 +17,10 @@ CONDITIONAL = ("aim", "mst", "mwem-pgm", "independent", "gaussian", "hdmm-pgm", 
 
 _MODEL_MB, _WIDE_MODEL_MB, _WIDE = 10.0, 2.0, 10
 """Model size of AIM, and that for more columns: the work of drawing an event given the one before grows with it."""
-_FIRST_SHARE = 0.08
-"""Of the budget, for the number of events of an entity: an error in it is multiplied by that number."""
+_NUMBER_SHARE, _FIRST_SHARE, _MOST_SHARE = 0.04, 0.32, 0.05
+"""Of the budget, for the number of events of an entity; for the number with each small column, together; and the most for one of these. An error in them is multiplied by the number."""
+_SMALL = 16
+"""Most values of a column that is measured with the number of events before anything else."""
 _CROSS_LINKS = 12
 """Most linked columns for which the row before is compared in other columns than the one itself."""
 
@@ -61,12 +63,41 @@ def event_mechanism(
         assert schema.events_of is not None
         wide = len(EventColumns.of(schema.events_of).events) > _WIDE
         given.setdefault("max_model_mb", _WIDE_MODEL_MB if wide else _MODEL_MB)
-        number = EventColumns.of(schema.events_of).number
-        counted = [schema.domain.canonical((number, other)) for other in numbers] or [(number,)]
-        given.setdefault("first", tuple((clique, _FIRST_SHARE) for clique in counted))
+        given.setdefault("first", first_marginals(schema, numbers))
     made = create(method, **given)
     require_conditional(made)
     return made
+
+
+def first_marginals(schema: Schema, numbers: Sequence[str] = ()) -> tuple[tuple[Clique, float], ...]:
+    """Return the marginals of event records that come before all others, each with its share of the budget: the number of events, and the number with each column of few values.
+
+    Few entities have many events, and noise on how many of a group do is multiplied by these events: at the price of an ordinary round it is the largest part of the error of rates
+    by group. Wider columns, and whatever else matters, are left to the rounds.
+
+    Parameters
+    ----------
+    schema
+        Of the event records.
+    numbers
+        Fixed columns that hold numbers of events in other tables: these come first whatever their size.
+
+    Examples
+    --------
+    >>> from understudy.schema.entities import event_schema
+    >>> stays = Schema.parse("columns: [{name: sex, kind: boolean}, {name: died, kind: boolean}]\\nentity: {id: patient, fixed: [sex]}")
+    >>> first_marginals(event_schema(stays))
+    ((('number_of_events',), 0.04), (('sex', 'number_of_events'), 0.05), (('died', 'number_of_events'), 0.05))
+    """
+    assert schema.events_of is not None
+    parts, domain = EventColumns.of(schema.events_of), schema.domain
+    own = [name for name in (*parts.fixed, *parts.events) if name not in numbers]
+    small = [*numbers, *(name for name in own if domain.size(name) <= _SMALL)]
+    if not small:
+        return (((parts.number,), _NUMBER_SHARE),)
+    share = min(_MOST_SHARE, _FIRST_SHARE / len(small))
+    pairs = (domain.canonical((parts.number, name)) for name in small)
+    return (((parts.number,), _NUMBER_SHARE), *((pair, share) for pair in pairs))
 
 
 def event_workload(schema: Schema, asked: Workload | None = None) -> Workload:

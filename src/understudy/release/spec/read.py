@@ -223,7 +223,12 @@ class _Reader(SpaceReader):
                 "unit",
                 f"linked tables protect entities with all their rows; name their key (id_column: {entity.id}) and how many rows one counts for (max_rows)",
             )
-        elif unit.id_column is not None and unit.id_column != entity.id:
+        elif unit.id_column is None:
+            self.note(
+                "unit",
+                f"the schema says that rows belong to {entity.id!r} (entity.id), and this unit protects single rows; name the entity (id_column: {entity.id}, with max_rows), or leave entity out of the schema if single rows are meant",
+            )
+        elif unit.id_column != entity.id:
             self.note(
                 "unit.id_column",
                 f"the schema says that rows belong to {entity.id!r} (entity.id); name the same column",
