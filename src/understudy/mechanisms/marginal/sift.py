@@ -62,6 +62,8 @@ _CLEARLY = 0.6
 """Public data is believed of a pair that is this much nearer to it than to independence: the model knows more of most pairs than that they are not independent."""
 _FELT = 0.5
 """Part of a pair's noise that is left once all pairs are estimated together: pairs are chosen as if they had this much."""
+_WORTH = 0.8
+"""Pairs are measured that keep less than this part of their distance from independence as error."""
 _FELT_TRIPLES = 0.55
 """The same of triples."""
 _FIRST = 0.3
@@ -347,7 +349,9 @@ class Sift(Synthesizer):
         gaps, statistics = self._dependences(curator, learner, pairs, self.gap_share * total, rows)
         triples = self._triples(accounting, unit, cliques, domain, total, rows)
         left = curator.remaining - reserve
-        parts = self._worth_noise(curator, pairs, gaps, weights, share * left, felt=_FELT).shares
+        parts = self._worth_noise(
+            curator, pairs, gaps, weights, share * left, felt=_FELT, worth=_WORTH
+        ).shares
         chosen = np.flatnonzero(parts).tolist()
         learner.believe([pair for place, pair in enumerate(pairs) if not parts[place]])
         batch = _Batch(tuple(pairs[place] for place in chosen), parts[chosen].tolist(), gaps[chosen])
@@ -439,6 +443,7 @@ class Sift(Synthesizer):
         cost: float,
         *,
         felt: float,
+        worth: float = 1.0,
     ) -> _Division:
         """Divide a cost between the marginals that are worth their noise, by released numbers alone."""
         accounting = curator.accounting
@@ -448,6 +453,7 @@ class Sift(Synthesizer):
             np.asarray(_importance(cliques, weights)),
             one_cell=felt * expected_absolute_noise(noise_for(accounting, curator.unit, cost)),
             accounting=accounting,
+            worth=worth,
         )
 
     def _beyond_pairs(
@@ -614,7 +620,7 @@ class _Batch:
 
 
 def divide(
-    gaps: Array, cells: Array, weights: Array, *, one_cell: float, accounting: Accounting
+    gaps: Array, cells: Array, weights: Array, *, one_cell: float, accounting: Accounting, worth: float = 1.0
 ) -> _Division:
     """Divide a cost between marginals so that the error to expect is least.
 
@@ -630,6 +636,8 @@ def divide(
         Their cells, and how much they matter.
     one_cell
         Expected absolute noise of a cell that gets the whole cost, as far as it is felt.
+    worth
+        Marginals are left out that would keep more than this part of their gap as error. How far noise can be taken out is not known exactly, so that many poor measurements are worse than the formula says.
 
     Examples
     --------
@@ -647,27 +655,40 @@ def divide(
         shares = np.zeros(len(gaps))
         shares[chosen] = direct_weights(accounting, weights[chosen].tolist(), cells[chosen].tolist())
         return _Division(shares, errors[-1])
-    far = np.maximum(gaps, 1e-9)
-    noise = one_cell * cells
+    far, noise = np.maximum(gaps, 1e-9), one_cell * cells
     shares = np.zeros(len(gaps))
-    alike = 0.5 * weights * far**3 * noise
-    hopeful = alike > 0
-    if hopeful.any():
-        alike, far_, noise_ = alike[hopeful], far[hopeful], noise[hopeful]
+    hopeful = np.flatnonzero(weights > 0)
+    while len(hopeful):
+        found = _least_error(far[hopeful], noise[hopeful], weights[hopeful])
+        kept = _error_kept(far[hopeful], noise[hopeful], found)
+        poor = int((kept > worth).sum())
+        if not poor:
+            shares[hopeful] = found
+            break
+        hopeful = np.sort(hopeful[np.argsort(-kept, kind="stable")[(poor + 1) // 2 :]])
+    return _Division(shares, float(np.dot(weights, far * _error_kept(far, noise, shares))))
 
-        def at(slope: float) -> Array:
-            return np.maximum(0.0, ((alike / slope) ** (2 / 3) - noise_**2) / far_**2)
 
-        low = float((alike / (far_**2 + noise_**2) ** 1.5).max())  # one of them gets everything
-        high = float((alike / noise_**3).max())  # none gets anything
-        for _ in range(200):
-            middle = math.sqrt(low * high)
-            low, high = (middle, high) if float(at(middle).sum()) > 1 else (low, middle)
-        found = at(low)
-        found[found < _LEAST * found.max()] = 0.0
-        shares[hopeful] = found / found.sum()
-    errors = far * noise / np.sqrt(far**2 * shares + noise**2)
-    return _Division(shares, float(np.dot(weights, errors)))
+def _error_kept(far: Array, noise: Array, shares: Array) -> Array:
+    """Return the part of its gap that is left of a marginal's error with a share of a cost."""
+    return np.asarray(noise / np.sqrt(far**2 * shares + noise**2))
+
+
+def _least_error(far: Array, noise: Array, weights: Array) -> Array:
+    """Return the shares at which the errors of :func:`divide` fall equally fast, found by bisection on how fast."""
+    steep = 0.5 * weights * far**3 * noise
+
+    def at(slope: float) -> Array:
+        return np.asarray(np.maximum(0.0, (steep / slope) ** (2 / 3) - noise**2) / far**2)
+
+    low = float((steep / (far**2 + noise**2) ** 1.5).max())  # one of them gets everything
+    high = float((steep / noise**3).max())  # none gets anything
+    for _ in range(200):
+        middle = math.sqrt(low) * math.sqrt(high)
+        low, high = (middle, high) if float(at(middle).sum()) > 1 else (low, middle)
+    found = at(low)
+    found[found < _LEAST * found.max()] = 0.0
+    return np.asarray(found / found.sum())
 
 
 def _first(accounting: Accounting) -> float | None:
@@ -725,7 +746,7 @@ class _Learner:
     Parameters
     ----------
     trust
-        How far noise is taken out by what the model expects: 1 by the posterior mean, 0 not at all.
+        How far noise is taken out of pairs by what the model expects: 1 by the posterior mean, 0 not at all. Of triples it is always taken out.
     """
 
     def __init__(
@@ -819,8 +840,8 @@ class _Learner:
         return self.model
 
     def _cleared(self, noisy: Array, expected: Array, variance: float) -> Array:
-        posterior = nearer(noisy, expected, variance)
-        return self._trust * posterior + (1 - self._trust) * noisy
+        trust = self._trust if noisy.ndim < 3 else 1.0
+        return trust * nearer(noisy, expected, variance) + (1 - trust) * noisy
 
     def _patches(self, tree: GraphicalModel) -> tuple[tuple[Clique, Array], ...]:
         """Return tables of what the tree has no room for: pairs first, then triples that agree with them."""
