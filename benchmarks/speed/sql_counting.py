@@ -24,7 +24,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import csv
 
-from understudy.data import ArrowTable, Database, SparkTable, connect, read_table
+from understudy.data import ArrowTable, Database, SparkTable, Table, connect, read_table
+from understudy.data.sql.session import Session
 from understudy.schema import Integer, Schema
 
 FILE = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "msnbc" / "msnbc.csv.gz"
@@ -81,7 +82,7 @@ class Bench:
             flush=True,
         )
 
-    def count(self, label: str, what: str, table: object) -> None:
+    def count(self, label: str, what: str, table: Table) -> None:
         before, wall = cpu(), time.perf_counter()
         counts = table.count_many(self.cliques)
         seconds = cpu() - before
@@ -119,7 +120,7 @@ class Bench:
             self.pushed_down(label, session)
         session.close()
 
-    def pushed_down(self, label: str, session: object) -> None:
+    def pushed_down(self, label: str, session: Session) -> None:
         """Let the engine count some of the marginals by itself, one query each."""
         relation, some = session.relation, self.cliques[::56]
         before = cpu()

@@ -11,6 +11,7 @@ import os
 import re
 import struct
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -278,7 +279,7 @@ def _outside(folder: Path) -> None:
     "command", [f"{FIT} --out made/ --ledger a.ledger", "release spec.yaml --out bundle --yes"]
 )
 def test_a_refusal_of_linked_tables_tells_nothing_private(
-    linked: Path, spoil, said: str, command: str
+    linked: Path, spoil: Callable[[Path], None], said: str, command: str
 ) -> None:
     spoil(linked)
     finding = try_command(["--log-json", "log.jsonl", *command.split()], linked / "case")

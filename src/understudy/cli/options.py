@@ -124,6 +124,7 @@ OptionalMethod = Annotated[str | None, _METHOD]
 Target = Annotated[
     str | None,
     typer.Option(
+        "--for",
         "--target",
         metavar="COLUMN",
         help="Column that is to be predicted from the synthetic rows: a fit gives it the better marginals, an evaluation trains on it.",

@@ -26,7 +26,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Literal
 
 import numpy as np
 
@@ -465,6 +465,7 @@ def _digest(stream: BinaryIO, length: int) -> bytes:
     return found.digest()
 
 
+_ORDERS: tuple[Literal["<"], Literal[">"]] = ("<", ">")
 _ARRAYS = frozenset(
     np.dtype(kind).newbyteorder(order).str
     for kind in (
@@ -481,7 +482,7 @@ _ARRAYS = frozenset(
         "float32",
         "float64",
     )
-    for order in "<>"
+    for order in _ORDERS
 )
 """Kinds of arrays that an answer may hold."""
 
@@ -510,8 +511,8 @@ def _decoded(value: Any, path: Path, line: _Line) -> Any:
     if not isinstance(value, dict):
         return value
     kind, shape, start = value.get("array"), value.get("shape"), value.get("start")
-    sizes = [*shape, start] if isinstance(shape, list) else [-1]
-    many = math.prod(shape) if all(type(size) is int and size >= 0 for size in sizes) else -1
+    sides = shape if isinstance(shape, list) else [-1]
+    many = math.prod(sides) if all(type(size) is int and size >= 0 for size in (*sides, start)) else -1
     if (
         not isinstance(kind, str)
         or kind not in _ARRAYS

@@ -188,7 +188,7 @@ def _require_complete(spec: Spec) -> None:
         for option in WORKLOADS & set(item.options):
             given = item.options[option]
             for text in given if isinstance(given, list | Mapping) else [given]:
-                if isinstance(text, str) and any(map(isfile, (spec.where / text, text))):
+                if isinstance(text, str) and any(isfile(place) for place in (spec.where / text, text)):
                     raise ApprovalMissing(
                         f"The specification {spec.name!r} takes the option {option} of {item.method} from the file {text!r}, which is no part of what is published and approved: "
                         "it could be exchanged afterwards. Write its marginals and weights into the specification, and have that approved. Nothing was spent."

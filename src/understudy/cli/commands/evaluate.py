@@ -143,14 +143,14 @@ def evaluate(
         under_budget = any(value is not None for value in (epsilon, delta, rho, mu))
         if (
             under_budget
-            or holdout is not None
+            or hold_out_table is not None
             or hold_out_file is not None
             or header is not None
             or names is not None
         ):
             raise UsageError(
                 "Several tables of events are compared without a budget, for the custodian's own eyes, with headers and nothing held out: leave --epsilon, --delta, --rho, --mu, "
-                "--holdout, --hold-out-file, --header and --names out."
+                "--hold-out-table, --hold-out-file, --header and --names out."
             )
         for path in (out, report):
             if path is not None and not beside_bundle:

@@ -114,9 +114,9 @@ def plan(
 
     register = read_register(schema)
     if register is not None:
-        if flat or rows_lost or prior is not None or want is not None or picture is not None:
+        if flat or rows_lost or prior is not None or want is not None or chart is not None:
             raise UsageError(
-                "Several tables of events are planned as they are fitted: leave --flat, --rows-lost, --prior, --want and --picture out."
+                "Several tables of events are planned as they are fitted: leave --flat, --rows-lost, --prior, --want and --chart out."
             )
         key = register.pairs[0].plain["entity"]["id"]
         register_unit, _ = parse_unit_with_look(
@@ -131,7 +131,7 @@ def plan(
             method=method,
             options=parse_options(option),
             workload=workload,
-            target=for_column,
+            target=target,
         )
         return
     from understudy.cli.output import print_json, progress_bar, tell

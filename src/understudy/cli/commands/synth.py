@@ -210,7 +210,7 @@ def synth(
                 method=method,
                 options=parse_options(option),
                 workload=workload,
-                target=for_column,
+                target=target,
                 time_limit=time_limit,
                 payment=Payment(
                     ledger=ledger,
