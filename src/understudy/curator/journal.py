@@ -510,9 +510,10 @@ def _decoded(value: Any, path: Path, line: _Line) -> Any:
         return [_decoded(item, path, line) for item in value]
     if not isinstance(value, dict):
         return value
-    kind, shape, start = value.get("array"), value.get("shape"), value.get("start")
+    kind, shape = value.get("array"), value.get("shape")
     sides = shape if isinstance(shape, list) else [-1]
-    many = math.prod(sides) if all(type(size) is int and size >= 0 for size in (*sides, start)) else -1
+    sizes = [*sides, value.get("start")]
+    many = math.prod(sides) if all(type(size) is int and size >= 0 for size in sizes) else -1
     if (
         not isinstance(kind, str)
         or kind not in _ARRAYS
