@@ -7,6 +7,9 @@ them in expectation. A record holds the row, what is fixed about the entity, its
 **Entities without rows.** Where a table of entities says who they are (:mod:`understudy.data.linked`), an entity may have no rows. It gives ``k`` equal records too: what is fixed
 about it, the number 0, and in the columns of events the code for none. So every entity gives exactly ``k`` records, whatever the number of its rows.
 
+**Summaries.** Where the schema asks for columns that are computed from the rows of an entity (`understudy.schema.summaries`), each record holds them. They are a function of the codes of all rows of that entity, however many,
+in the order that its own entries and the key give them, so that a record stays a function of the rows of its own entity and of the key: nothing below changes.
+
 **Sensitivity.** Which records an entity gives is a function of its own rows (in both tables, where there are two) and of the key that the curator drew: the word of a row is a keyed hash of its entity, its
 record (its place in the order included) and the number of equal rows of the entity before it (:mod:`understudy.data.persons`). Take two tables that differ in one entity, and any one key: all other entities give the same records in both. Adding or removing the entity adds or removes its ``k`` records; replacing
 it replaces ``k`` records by ``k``. The records are therefore a table with at most ``k`` rows per unit, as `understudy.privacy.Unit` wants it, and every
@@ -213,8 +216,15 @@ class EventsTable(LocalTable):
         here, first, later = rows[event], rows[starts[event]], place[event] > 0
         previous = rows[np.maximum(event - 1, 0)]
         columns: dict[str, Codes] = {}
-        for name in parts.fixed:
+        for name in entity.fixed:
             columns[name] = self._columns[name][first]
+        firsts = np.flatnonzero(starts == np.arange(len(starts)))
+        who = np.searchsorted(firsts, starts)
+        empty = self._without is not None
+        for item in entity.summaries:  # of all rows of the entity, and of no other
+            of = self._schema.column(item.of)
+            found = item.codes(of, self._columns[item.of][rows], who, len(firsts), empty=empty)
+            columns[item.name] = found[who[event]].astype(code_dtype(domain.size(item.name)))
         for name in parts.events:
             columns[name] = self._columns[name][here]
         number = (
@@ -240,8 +250,15 @@ class EventsTable(LocalTable):
             last = {
                 name: domain.size(name) - 1 for name in (*parts.drawn, parts.place, *parts.before.values())
             }
+            none = np.zeros(0, np.int64)
+            nothing = {
+                item.name: int(item.codes(self._schema.column(item.of), none, none, 1, empty=True)[0])
+                for item in entity.summaries
+            }
             for name, size in zip(domain.names, domain.sizes, strict=True):
-                if name in parts.fixed:
+                if name in nothing:
+                    added = np.full(len(idle), nothing[name])
+                elif name in parts.fixed:
                     added = self._without.columns[name][idle]
                 else:  # no events, in the first bin; every other column has its code for none at the end
                     added = np.full(len(idle), last.get(name, 0))

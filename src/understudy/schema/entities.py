@@ -19,6 +19,7 @@ from understudy.schema.columns.date import Date
 from understudy.schema.columns.numeric import Integer, Ordered, Real
 from understudy.schema.constraints.constraint import Constraint
 from understudy.schema.problems import did_you_mean
+from understudy.schema.summaries import Summary
 
 if TYPE_CHECKING:
     from understudy.schema.schema import Schema
@@ -54,6 +55,7 @@ _KEYS = (
     "count",
     "orphans",
     "gaps",
+    "summaries",
 )
 
 
@@ -80,6 +82,8 @@ class Entity:
         the entity (``id`` if not said), and a column of the former that says how many events there are (it is not measured, and written as it comes out).
     gaps
         Whether the days from one event to the next are measured too, in bins; the column of the order is a date then.
+    summaries
+        Columns of the entity that are computed from its rows, such as a total or whether something ever happened (`Summary`). They are measured with everything else and guide the draw.
     orphans
         Of linked tables: what becomes of events whose entity is not in the table of entities: ``refuse`` the tables, or ``drop`` these events.
 
@@ -100,6 +104,7 @@ class Entity:
     count: str | None = None
     orphans: str = "refuse"
     gaps: bool = False
+    summaries: tuple[Summary, ...] = ()
 
     @classmethod
     def from_plain(cls, plain: object) -> tuple[Entity | None, list[str]]:
@@ -144,6 +149,15 @@ class Entity:
             wrong.append("entity.orphans: write refuse or drop")
         if not isinstance(plain.get("gaps", False), bool):
             wrong.append("entity.gaps: must be true or false")
+        summaries: list[Summary] = []
+        listed = plain.get("summaries") or []
+        if isinstance(listed, str) or not isinstance(listed, Sequence):
+            wrong.append("entity.summaries: must be a list of mappings with name, of and by")
+            listed = []
+        for place, item in enumerate(listed):
+            summary, unclear = Summary.from_plain(item, f"entity.summaries[{place}]")
+            wrong += unclear
+            summaries += [] if summary is None else [summary]
         if wrong:
             return None, wrong
         link = plain.get("link")
@@ -159,6 +173,7 @@ class Entity:
             plain.get("count"),
             plain.get("orphans", "refuse"),
             bool(plain.get("gaps", False)),
+            tuple(summaries),
         ), []
 
     def to_plain(self) -> dict[str, Any]:
@@ -183,6 +198,8 @@ class Entity:
             plain["orphans"] = self.orphans
         if self.gaps:
             plain["gaps"] = True
+        if self.summaries:
+            plain["summaries"] = [item.to_plain() for item in self.summaries]
         return plain
 
     def problems(self, columns: Mapping[str, Column]) -> list[str]:
@@ -226,6 +243,24 @@ class Entity:
             found.append(
                 "entity.gaps: days between events need a date in entity.order, with a minimum and a maximum and no more days between them than a column may have"
             )
+        for item in self.summaries:
+            if item.of not in columns:
+                found.append(
+                    f"entity.summaries {item.name!r}.of: no column named {item.of!r}.{did_you_mean(item.of, columns)}"
+                )
+            elif item.of in self.fixed:
+                found.append(
+                    f"entity.summaries {item.name!r}.of: {item.of!r} is fixed about an entity; a summary is of what differs between rows"
+                )
+            else:
+                found += item.problems(columns[item.of], ordered=self.order is not None)
+        names = [item.name for item in self.summaries]
+        taken = {*columns, self.id, self.reference, self.count}
+        found += [
+            f"entity.summaries {name!r}.name: is the name of another column"
+            for place, name in enumerate(names)
+            if name in taken or name in names[:place]
+        ]
         found += [
             f"entity.link: the groups of {name!r} are chosen by a fit, so the row before cannot be linked by it"
             for name in self.link or ()
@@ -241,6 +276,7 @@ class Entity:
             order=self.order if self.order in names else None,
             gaps=self.gaps and self.order in names,
             link=None if self.link is None else tuple(name for name in self.link if name in names),
+            summaries=tuple(item for item in self.summaries if item.of in names),
         )
 
     def describe_counting(self, max_rows: int) -> str:
@@ -294,7 +330,9 @@ class EventColumns:
     Attributes
     ----------
     fixed, events
-        Columns of the table: those that are fixed about an entity, and the others.
+        What is the same in all records of an entity: columns of the table that are fixed about it, and its summaries; and the other columns of the table.
+    summaries
+        The last of ``fixed``: columns that are computed from the rows of the entity.
     number, place
         How many events the entity has, in bins; whether the event is its first one.
     before
@@ -312,6 +350,7 @@ class EventColumns:
     before: Mapping[str, str]
     order: str | None
     gap: str | None = None
+    summaries: tuple[str, ...] = ()
 
     @property
     def drawn(self) -> tuple[str, ...]:
@@ -322,7 +361,8 @@ class EventColumns:
     def of(cls, schema: Schema) -> EventColumns:
         """Return the columns of the event records of a table with this schema."""
         entity = _entity_of(schema)
-        taken = set(schema.names)
+        summaries = tuple(item.name for item in entity.summaries)
+        taken = {*schema.names, *summaries}
 
         def named(name: str) -> str:
             while name in taken:
@@ -333,13 +373,14 @@ class EventColumns:
         events = tuple(name for name in schema.names if name not in entity.fixed)
         linked = [name for name in events if _linked(schema.column(name), entity)]
         return cls(
-            fixed=tuple(name for name in schema.names if name in entity.fixed),
+            fixed=(*(name for name in schema.names if name in entity.fixed), *summaries),
             events=events,
             number=named("number_of_events"),
             place=named("place_of_event"),
             before={name: named(f"{name}_before") for name in linked},
             order=entity.order,
             gap=named("days_since_before") if entity.gaps else None,
+            summaries=summaries,
         )
 
 
@@ -433,6 +474,9 @@ def event_schema(schema: Schema) -> Schema:
     if parts.gap is not None:
         none = f"`{parts.gap}` is missing"
         rules.append(f"({no_later} and {none}) or (`{parts.place}` == '{LATER}' and not ({none}))")
+    before += [item.column(schema.column(item.of), empty=empty) for item in entity.summaries]
+    told = (item.rule(schema.column(item.of)) for item in entity.summaries)
+    rules += [rule for rule in told if rule is not None]
     columns, stated = schema.columns, schema.constraints
     if empty:
         rules.append(

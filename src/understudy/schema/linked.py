@@ -37,7 +37,18 @@ __all__ = [
 HEADING = "The linked tables have problems"
 _SHARED = ("name", "source", "columns", "constraints", "rules", "determines", "derived", "description")
 _OF_ENTITIES = (*_SHARED, "key", "count")
-_OF_EVENTS = (*_SHARED, "belongs_to", "reference", "order", "max_events", "link", "orphans", "fixed", "gaps")
+_OF_EVENTS = (
+    *_SHARED,
+    "belongs_to",
+    "reference",
+    "order",
+    "max_events",
+    "link",
+    "orphans",
+    "fixed",
+    "gaps",
+    "summaries",
+)
 _DATABASE_FILES = (".duckdb", ".ddb")
 _OF_DATABASES = ("url", "table", "immutable")
 _LISTS = ("columns", "constraints", "rules")
@@ -225,7 +236,11 @@ def register_of(plain: Mapping[str, Any]) -> Register | None:
         return None
     raise_problems(HEADING, _wrong_register(plain, listed, children))
     (parent,) = [item for item in listed if item.get("belongs_to") is None]
-    taken = {name for item in listed for name in (_column_names(item) | set(item.get("derived") or ()))}
+    taken = {
+        name
+        for item in listed
+        for name in (_column_names(item) | _written(item) | set(item.get("derived") or ()))
+    }
     pairs, numbers = [], []
     known: dict[str, str] = {}
     more: list[dict[str, Any]] = []
@@ -280,6 +295,13 @@ def _wrong_register(plain: Mapping[str, Any], listed: list[Any], children: list[
             wrong += [
                 f"columns: {both!r} is a column of {one.get('name')!r} and of {other.get('name')!r}; the columns of linked tables have different names. Rename one of them in its source"
                 for both in sorted(_column_names(one) & _column_names(other))
+            ]
+            wrong += [
+                f"summaries: {both!r} is written by {one.get('name')!r} and by {other.get('name')!r}; give one of them another name"
+                for both in sorted(
+                    _written(one) & (_written(other) | _column_names(other))
+                    | _written(other) & _column_names(one)
+                )
             ]
     return wrong
 
@@ -342,7 +364,7 @@ def _wrong_parts(parent: Mapping[str, Any], child: Mapping[str, Any], listed: li
         wrong += _wrong_lists(item, f"{place}.")
         wrong += [
             f"{place}.{key}: must be a list"
-            for key in (("link", "fixed") if item is child else ())
+            for key in (("link", "fixed", "summaries") if item is child else ())
             if item.get(key) is not None and not isinstance(item[key], list)
         ]
         wrong += [
@@ -419,6 +441,17 @@ def _wrong_source(source: object, place: str) -> list[str]:
     return wrong
 
 
+def _written(item: Mapping[str, Any]) -> set[str]:
+    """Return the columns that a table of events adds to its entities."""
+    listed = item.get("summaries")
+    found = {
+        summary["name"]
+        for summary in (listed if isinstance(listed, list) else ())
+        if isinstance(summary, Mapping) and isinstance(summary.get("name"), str)
+    }
+    return found | ({item["count"]} if isinstance(item.get("count"), str) else set())
+
+
 def _column_names(item: Mapping[str, Any]) -> set[str]:
     return {
         column["name"]
@@ -448,7 +481,7 @@ def _as_one(plain: Mapping[str, Any], parent: Mapping[str, Any], child: Mapping[
         entity["reference"] = child["reference"]
     if parent.get("count") is not None:
         entity["count"] = parent["count"]
-    for key in ("order", "max_events", "link", "orphans", "gaps"):
+    for key in ("order", "max_events", "link", "orphans", "gaps", "summaries"):
         if child.get(key) is not None:
             entity[key] = child[key]
     made["entity"] = entity

@@ -37,6 +37,8 @@ _ATTEMPTS = 20
 """How often an event that breaks a rule is drawn again before less is asked of it."""
 _NUMBERS = 50_000
 """Numbers of events that are drawn to know their mean."""
+_SUMMARY_ROUNDS = 10
+"""How often the events of an entity are drawn again whose summaries do not come out."""
 _FITTED_CELLS = 1 << 16
 """Largest marginal, with the number of events, that drawn events are fitted to."""
 
@@ -156,6 +158,8 @@ class EventDrawer:
             keys = pd.concat([keys, own.decode(columns, seed=int(generator.integers(1 << 62)))], axis=1)
         if entity.count is not None:
             keys[entity.count] = numbers
+        for item in entity.summaries:  # as the drawn rows have it
+            keys[item.name] = item.values(schema.column(item.of), events[item.of], owner, len(numbers))
         return {linked[0]: keys, linked[1]: events}
 
     @cached_property
@@ -340,6 +344,37 @@ class EventDrawer:
     # -- events --------------------------------------------------------------------------------
 
     def _walked(self, who: Codes, numbers: Ints, generator: np.random.Generator) -> tuple[Codes, Ints]:
+        """Draw the events of all entities; again for those whose summaries do not come out as they were drawn, as often as is worth it."""
+        made, owner = self._walked_once(who, numbers, generator)
+        if not self.parts.summaries or not len(owner):
+            return made, owner
+        missed = self._missed(who, made, owner)
+        starts = np.cumsum(numbers) - numbers
+        for _ in range(_SUMMARY_ROUNDS):
+            left = np.flatnonzero((missed > 0) & (numbers > 0))
+            if not len(left):
+                break
+            again, mine = self._walked_once(who[left], numbers[left], generator)
+            now = self._missed(who[left], again, mine)
+            better = now < missed[left]
+            rows = better[mine]
+            place = np.arange(len(mine)) - (np.cumsum(numbers[left]) - numbers[left])[mine]
+            made[(starts[left][mine] + place)[rows]] = again[rows]
+            missed[left[better]] = now[better]
+        return made, owner
+
+    def _missed(self, who: Codes, events: Codes, owner: Ints) -> Ints:
+        """Say of how many summaries of each entity its events tell another story."""
+        assert self.schema.entity is not None
+        found = np.zeros(len(who), np.int64)
+        empty = not self.schema.entity.min_events
+        for item in self.schema.entity.summaries:
+            of = self.schema.column(item.of)
+            codes = item.codes(of, events[:, self._place(item.of)], owner, len(who), empty=empty)
+            found += codes != who[:, self._place(item.name)].astype(np.int64)
+        return found
+
+    def _walked_once(self, who: Codes, numbers: Ints, generator: np.random.Generator) -> tuple[Codes, Ints]:
         """Draw the events of all entities, step by step: everybody's first, then the second of those that have one, and so on."""
         parts = self.parts
         owner = np.repeat(np.arange(len(numbers)), numbers)
@@ -528,7 +563,17 @@ class EventDrawer:
             seed=int(generator.integers(1 << 62)),
         )
         fitted = result.codes[:, : codes.shape[1]].astype(codes.dtype)
-        return self._drawer.put_back(codes, fitted, (), ())[0]
+        return self._with_summaries(codes, self._drawer.put_back(codes, fitted, (), ())[0], numbers)
+
+    def _with_summaries(self, drawn: Codes, fitted: Codes, numbers: Ints) -> Codes:
+        """Return fitted events, with those of entities as they were drawn whose summaries no longer come out."""
+        if not self.parts.summaries:
+            return fitted
+        some = numbers[numbers > 0]
+        owner = np.repeat(np.arange(len(some)), some)
+        who = drawn[np.cumsum(some) - some]
+        worse = self._missed(who, fitted, owner) > self._missed(who, drawn, owner)
+        return np.where(worse[owner][:, None], drawn, fitted)
 
     def _with_next(self, codes: Codes, numbers: Ints) -> tuple[Codes, dict[str, str]]:
         """Return the events with the codes of the next event of the same entity beside them, and what those columns are called.

@@ -126,8 +126,10 @@ class RegisterModel:
             assert entity is not None
             if self.entities not in made:
                 made = {self.entities: frames[self.entities], **made}
-            elif entity.count is not None:
-                made[self.entities][entity.count] = many
+            else:
+                wanted = [entity.count] if entity.count is not None else []
+                for name in (*wanted, *drawer.parts.summaries):
+                    made[self.entities][name] = frames[self.entities][name]
         return made
 
     def _people(
@@ -164,7 +166,8 @@ class RegisterModel:
         for table, drawer, known in zip(self.models, drawers, self.numbers, strict=True):
             if not people:
                 who = drawer._people(n, generator)
-                fixed = {name: who[:, drawer._place(name)] for name in drawer.parts.fixed}
+                own = [name for name in drawer.parts.fixed if name not in drawer.parts.summaries]
+                fixed = {name: who[:, drawer._place(name)] for name in own}
             else:
                 beside = {column: counted[other] for other, column in known.items()}
                 who = drawer._given({**fixed, **beside}, n, generator)

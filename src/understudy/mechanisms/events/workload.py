@@ -129,6 +129,8 @@ def event_workload(schema: Schema, asked: Workload | None = None) -> Workload:
             want(weight, *clique)
     for name in (*parts.fixed, *parts.events):
         want(2.0, parts.number, name)
+    for item in schema.events_of.entity.summaries if schema.events_of.entity is not None else ():
+        want(2.0, parts.number, item.name, item.of)  # how it comes about
     for name in parts.events:
         want(0.5, parts.place, name)
     for name, before in parts.before.items():

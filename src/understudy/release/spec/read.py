@@ -237,6 +237,11 @@ class _Reader(SpaceReader):
             return
         for problem in level_problems(schema):
             self.note("schema", problem)
+        if entity.summaries:
+            self.note(
+                "schema.entity.summaries",
+                "summaries of entities are for understudy synth; leave them out of the schema of a release",
+            )
         refused = {
             "cleaning": bool(self.file.cleaning),
             "source.derive": bool(source.derived),

@@ -30,6 +30,7 @@ from understudy.schema.problems import (
     problems_of,
     raise_problems,
 )
+from understudy.schema.summaries import WAYS
 from understudy.schema.weights import DEFAULT_BINS, MOST_BINS
 
 if TYPE_CHECKING:
@@ -320,6 +321,38 @@ _Derived = Annotated[
 
 
 _NAMES: dict[str, Any] = {"type": "array", "items": {"type": "string"}}
+_SUMMARIES: dict[str, Any] = {
+    "type": "array",
+    "description": "Columns of an entity that are computed from its rows.",
+    "items": {
+        "type": "object",
+        "additionalProperties": False,
+        "required": ["name", "of", "by"],
+        "properties": {
+            "name": {"type": "string", "minLength": 1},
+            "of": {"type": "string", "description": "The column of the rows."},
+            "by": {"enum": list(WAYS)},
+            "value": {"description": "For any: the value that counts."},
+            "bins": {
+                "description": "For sum and mean: edges, ascending, or a mapping with edges.",
+                "anyOf": [
+                    {"type": "array", "items": {"type": "number"}},
+                    {
+                        "type": "object",
+                        "additionalProperties": False,
+                        "required": ["edges"],
+                        "properties": {"edges": {"type": "array", "items": {"type": "number"}}},
+                    },
+                ],
+            },
+        },
+    },
+}
+_GAPS: dict[str, Any] = {
+    "type": "boolean",
+    "default": False,
+    "description": "Whether the days from one event to the next are measured.",
+}
 _EntityText = Annotated[
     Any,
     WithJsonSchema(
@@ -365,6 +398,8 @@ _EntityText = Annotated[
                     "default": "refuse",
                     "description": "Of linked tables: what becomes of events whose entity is not in its table.",
                 },
+                "gaps": _GAPS,
+                "summaries": _SUMMARIES,
             },
         }
     ),
@@ -375,7 +410,6 @@ _TablesText = Annotated[
         {
             "type": "array",
             "minItems": 2,
-            "maxItems": 2,
             "items": {
                 "type": "object",
                 "required": ["name"],
@@ -383,7 +417,10 @@ _TablesText = Annotated[
                 "properties": {
                     "name": {"type": "string", "minLength": 1},
                     "description": {"type": "string"},
-                    "source": {"type": "string", "description": "File, relative to the schema file."},
+                    "source": {
+                        "type": ["string", "object"],
+                        "description": "File, relative to the schema file; or url and table of a database.",
+                    },
                     "columns": {"type": "array", "items": {"type": "object"}, "maxItems": MAX_COLUMNS},
                     "constraints": {"type": "array"},
                     "rules": {"type": "array"},
@@ -417,6 +454,8 @@ _TablesText = Annotated[
                         "default": "refuse",
                         "description": "What becomes of events whose entity is not in its table.",
                     },
+                    "gaps": _GAPS,
+                    "summaries": _SUMMARIES,
                 },
             },
         }
