@@ -41,8 +41,8 @@ test-statistical: $(STAMP)  ## distributions, sensitivities, kills
 	$(BIN)/python -m pytest -q -n 2 tests/statistical
 
 check: $(STAMP)  ## format, lint, types
-	$(BIN)/ruff format --check src tests benchmarks
-	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks examples
+	$(BIN)/ruff check src tests benchmarks examples
 	$(BIN)/mypy
 
 docs: $(STAMP)  ## regenerate the generated reference pages and build the site into site/

@@ -11,10 +11,11 @@ from xml.etree import ElementTree
 import pandas as pd
 import pytest
 
-from understudy import Schema, create, datasets, evaluate, plots, synthesize
+from understudy import Schema, Spec, create, datasets, evaluate, plots, synthesize
 from understudy.adapters import TableSynthesizer, get_trained_synthesizer, sample_from_synthesizer
 from understudy.errors import BudgetError, BudgetExceeded, WorkloadError
 from understudy.privacy import GDP, ZCDP, ApproxDP, Ledger, PureDP, Unit
+from understudy.release.run.planning import plan_release
 from understudy.workflow import advise
 
 FRAME, SCHEMA = datasets.load("toy", 400, seed=1)
@@ -254,3 +255,26 @@ def test_an_evaluation_shows_numbers_only_where_they_are_asked_for() -> None:
     assert "as private as they are" in found._repr_html_()
     assert f"{found.score('columns').value:.4g}" in str(found.show())
     assert "as private as they are" in str(found.show())
+
+
+def test_the_plan_of_a_release_shows_itself() -> None:
+    spec = Spec.parse(
+        """
+        name: tiny
+        source: {simulate: {table: toy, rows: 2000}}
+        schema: {columns: [{name: smokes, kind: boolean}, {name: "<i>", kind: boolean}]}
+        unit: replace-one
+        synthesizers: [{method: gaussian, options: {workload: all-2way}}]
+        acceptance:
+          form: pass-only
+          epsilon: 0.5
+          criteria: [{name: "c <b>", kind: max-marginal-error, threshold: 0.1}]
+        selection: {rule: single}
+        budget: {total: {epsilon: 1.5}, model: {epsilon: 1}}
+        """
+    )
+    shown = plan_release(spec, rows=2_000)._repr_html_()
+    parse_html(shown, "plan of a release")
+    assert "<b>" not in shown
+    assert "max-marginal-error" in shown
+    assert "1.5" in shown
