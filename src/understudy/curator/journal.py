@@ -26,7 +26,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -465,25 +465,8 @@ def _digest(stream: BinaryIO, length: int) -> bytes:
     return found.digest()
 
 
-_ORDERS: tuple[Literal["<"], Literal[">"]] = ("<", ">")
-_ARRAYS = frozenset(
-    np.dtype(kind).newbyteorder(order).str
-    for kind in (
-        "bool",
-        "int8",
-        "int16",
-        "int32",
-        "int64",
-        "uint8",
-        "uint16",
-        "uint32",
-        "uint64",
-        "float16",
-        "float32",
-        "float64",
-    )
-    for order in _ORDERS
-)
+_WIDE = ("i2", "i4", "i8", "u2", "u4", "u8", "f2", "f4", "f8")
+_ARRAYS = frozenset(["|b1", "|i1", "|u1", *(order + kind for order in "<>" for kind in _WIDE)])
 """Kinds of arrays that an answer may hold."""
 
 
