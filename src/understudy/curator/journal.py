@@ -431,13 +431,10 @@ def _head(text: bytes, *, first: bool) -> dict[str, Any] | None:
         head = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(head, dict):
+    if not isinstance(head, dict) or (first and not isinstance(head.get("work", {}), dict)):
         return None
-    if first:
-        return head if isinstance(head.get("work", {}), dict) else None
-    if not _holds(head, _HEAD) or not _holds(head["question"], _QUESTION) or "value" not in head:
-        return None
-    return head
+    whole = first or (_holds(head, _HEAD) and _holds(head["question"], _QUESTION) and "value" in head)
+    return head if whole else None
 
 
 def _holds(plain: Mapping[str, Any], kinds: Mapping[str, type]) -> bool:

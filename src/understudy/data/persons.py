@@ -371,7 +371,8 @@ def person_keys(ids: pa.Array, key: bytes, id_column: str = "") -> Words:
     import pyarrow as pa
 
     check_key(key)
-    if pa.types.is_dictionary(ids.type) and not ids.null_count and not ids.dictionary.null_count:
+    coded = pa.types.is_dictionary(ids.type) and not ids.null_count and not ids.dictionary.null_count
+    if coded and not _has_missing_words(ids.dictionary):
         return np.asarray(
             person_keys(ids.dictionary, key, id_column)[ids.indices.to_numpy(zero_copy_only=False)]
         )
