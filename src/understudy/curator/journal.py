@@ -462,8 +462,9 @@ def _digest(stream: BinaryIO, length: int) -> bytes:
     return found.digest()
 
 
-_WIDE = ("i2", "i4", "i8", "u2", "u4", "u8", "f2", "f4", "f8")
-_ARRAYS = frozenset(["|b1", "|i1", "|u1", *(order + kind for order in "<>" for kind in _WIDE)])
+_ARRAYS = frozenset(
+    ["|b1", "|i1", "|u1", *(order + kind + size for order in "<>" for kind in "iuf" for size in "248")]
+)
 """Kinds of arrays that an answer may hold."""
 
 
