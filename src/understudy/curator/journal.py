@@ -462,9 +462,7 @@ def _digest(stream: BinaryIO, length: int) -> bytes:
     return found.digest()
 
 
-_ARRAYS = frozenset(
-    ["|b1", "|i1", "|u1", *(order + kind + size for order in "<>" for kind in "iuf" for size in "248")]
-)
+_ARRAYS = frozenset(["|b1", "|i1", "|u1", *(o + k + size for o in "<>" for k in "iuf" for size in "248")])
 """Kinds of arrays that an answer may hold."""
 
 
@@ -492,9 +490,8 @@ def _decoded(value: Any, path: Path, line: _Line) -> Any:
     if not isinstance(value, dict):
         return value
     kind, shape = value.get("array"), value.get("shape")
-    sides = shape if isinstance(shape, list) else [-1]
-    sizes = [*sides, value.get("start")]
-    many = math.prod(sides) if all(type(size) is int and size >= 0 for size in sizes) else -1
+    sizes = [*shape, value.get("start")] if isinstance(shape, list) else [-1]
+    many = math.prod(sizes[:-1]) if all(type(size) is int and size >= 0 for size in sizes) else -1
     if (
         not isinstance(kind, str)
         or kind not in _ARRAYS
