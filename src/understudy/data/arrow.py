@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
 Path_ = str | PathLike[str]
 
-
 Coded = Callable[[], Iterator[tuple[int, "dict[str, Codes]"]]]
 """What encodes some of the rows."""
 
@@ -56,7 +55,7 @@ COUNTERS_BYTES = 1 << 30
 class ArrowTable(Encoded):
     """Parquet files (or any Arrow dataset) larger than memory, read in batches for every question.
 
-    Only the columns a question needs are read, and one batch at a time is in memory. Questions are
+    Only the columns a question needs are read, and one batch for each thread is in memory. Questions are
     best asked together: ``count_many`` reads the files once. `read_table` chooses this class when the
     encoded table would not fit its memory limit.
 
@@ -132,7 +131,7 @@ class ArrowTable(Encoded):
         self._rows = self._stored_rows
 
     def count_many(self, cliques: Iterable[Sequence[str]]) -> list[Counts]:
-        """Return the exact marginals of several cliques. Private. Reads the files once, on all cores (see `_counted`)."""
+        """Return the exact marginals of several cliques. Private. Reads the files once, on all cores."""
         asked = [tuple(clique) for clique in cliques]
         counter = MarginalCounter(self._schema.domain, asked)
         if not counter.columns:

@@ -9,6 +9,7 @@ import secrets
 import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from understudy.data.files.stream import Stream, attempt
+from understudy.data.files.stream import Piece, Stream, attempt, pieces_from
 from understudy.data.identity import digest_content
 from understudy.data.persons import id_text
 from understudy.data.private_files import write_private
@@ -335,6 +336,21 @@ class PartStream:
             part = attempt(lambda batch=batch, seen=seen: self._part.arrow(batch, start=seen), self._explain)  # type: ignore[misc]
             seen += batch.num_rows
             yield part.select(list(columns)) if len(needed) > len(columns) else part
+
+    def pieces(self, columns: Sequence[str], rows: int = 0) -> Iterator[Piece]:
+        """Iterate over pieces that are divided where they are read; rows that are chosen by their number are read one after another."""
+        by = self._part.id_column
+        if by is None:
+            yield from (partial(iter, (batch,)) for batch in self.batches(columns))
+            return
+        needed = [*columns, *([by] if by not in columns else [])]
+
+        def divided(piece: Piece) -> Iterator[pa.RecordBatch]:
+            for batch in piece():
+                found = attempt(partial(self._part.arrow, batch), self._explain)
+                yield found.select(list(columns))
+
+        yield from (partial(divided, piece) for piece in pieces_from(self._stream, needed, 0))
 
     def _explain(self, error: Exception) -> DataError:
         return DataError(f"The rows of {self.label!r} cannot be divided. Check the type of the id column.")

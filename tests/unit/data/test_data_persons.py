@@ -19,6 +19,8 @@ from hypothesis import strategies as st
 
 from understudy.data import ArrowTable, LocalTable, read_table
 from understudy.data import persons as _persons
+from understudy.data.entries import read_entries
+from understudy.data.events import EventsTable
 from understudy.data.persons import (
     People,
     RecordWords,
@@ -478,3 +480,38 @@ def test_rows_of_one_person_are_known_on_disk_as_in_memory(tmp_path, monkeypatch
     assert [name for name, _ in found] == ["LocalTable", "ArrowTable"]
     assert found[0][1] == found[1][1]
     assert sorted(map(len, found[0][1])) == [1, 2, 2, 2, 2]
+
+
+def test_raw_entries_of_a_person_are_chosen_by_their_texts_in_every_order():
+    """All of them look alike, so that their codes are equal: without the texts the order of storage would decide."""
+    texts = [f"name {letter}" for letter in "abcdefgh"]
+    frame = pd.DataFrame({"a": texts, "who": ["x"] * 4 + ["y"] * 4})
+    found = set()
+    for seed in range(6):
+        shuffled = frame.sample(frac=1, random_state=seed)
+        table = read_entries(shuffled, ["a"], id_column="who").truncated("who", 2, key_of(3))
+        assert len(np.unique(next(table.chunks())["a"])) == 1
+        found.add(tuple(sorted(table.texts("a"))))
+    assert len(found) == 1
+    (kept,) = found
+    assert len(kept) == 4
+    assert len({text for text in kept if text <= "name d"}) == 2
+
+
+def test_event_records_do_not_depend_on_the_order_of_storage():
+    """Events with days of their own; those of one day would stay in the order of the table."""
+    schema = Schema.parse(
+        "columns: [{name: day, kind: integer, minimum: 0, maximum: 99}, {name: ward, kind: integer, minimum: 0, maximum: 2}]\n"
+        "entity: {id: who, order: day}"
+    )
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"who": np.repeat(range(9), 7), "day": np.tile(rng.permutation(90)[:7], 9), "ward": rng.integers(0, 3, 63)})  # fmt: skip
+    found = []
+    for seed in range(4):
+        shuffled = frame.sample(frac=1, random_state=seed)
+        rows = read_table(shuffled, schema, id_column="who")
+        records = EventsTable(rows, order=shuffled["day"].to_numpy()).truncated("who", 3, key_of(1))
+        found.append(records.distinct(records.schema.names))
+    for codes, counts in found[1:]:
+        np.testing.assert_array_equal(codes, found[0][0])
+        np.testing.assert_array_equal(counts, found[0][1])

@@ -115,10 +115,11 @@ class ScratchFile:
         return self._size
 
     def forget(self) -> None:
-        """Take its name away; this process can still read it."""
+        """Take its name away, if it still has it; this process can still read it."""
         if self._path is not None:
             with contextlib.suppress(FileNotFoundError):
-                self._path.unlink()
+                if os.path.samestat(self._path.lstat(), os.fstat(self._file.fileno())):
+                    self._path.unlink()
             self._path = None
 
     def append(self, content: npt.NDArray[Any]) -> int:
@@ -150,13 +151,14 @@ class ScratchFile:
 
         return self._guarded(whole)
 
-    def require_room(self, size: int) -> None:
-        """Refuse to begin what cannot end for want of space."""
+    def require_room(self, rows: int, line: int) -> None:
+        """Refuse to begin what cannot end for want of space: so many rows of so many bytes."""
+        there = self._guarded(lambda: os.fstat(self._file.fileno()).st_size)
         free = self._guarded(lambda: shutil.disk_usage(self._folder).free)
-        if size > free:
+        if rows * line > free + there:
             raise DataError(
-                f"Rows are put to their persons on disk, and the folder {str(self._folder)!r} has less room than that takes (some {_rounded(size)}). "
-                "Name a folder with more room (the environment variable TMPDIR)."
+                f"Rows are put to their persons on disk, which takes {line} bytes for each row, and the folder {str(self._folder)!r} has less room than that. "
+                "Name a folder with more room (the environment variable TMPDIR, or checkpoint=)."
             )
 
     def _guarded(self, action: Callable[[], T]) -> T:
@@ -169,11 +171,6 @@ class ScratchFile:
             f"Rows are put to their persons on disk, in the folder {str(self._folder)!r}, and that failed: {problem}. "
             "Make room there or name another folder (the environment variable TMPDIR)."
         )
-
-
-def _rounded(size: int) -> str:
-    """Write a size in one digit: the exact one would tell the number of rows."""
-    return f"{float(f'{size / 2**30:.0e}'):g} GB"
 
 
 @dataclass
@@ -444,7 +441,7 @@ def _dealt(
     bits = min(12, max(1, (rows // LEAF_ROWS).bit_length()))
     scratch = ScratchFile() if resume is None else ScratchFile(resume.folder, f"rows-{resume.name}")
     files.callback(scratch.close)
-    scratch.require_room(rows * (2 + width) * _WORD + rows * width * _WORD)
+    scratch.require_room(rows, (2 + width) * _WORD)
     buckets = _Buckets(scratch, 2 + width, 0, 64 - bits, 1 << bits)
     run_rows = max(ROWS_AT_ONCE, SEGMENT_ROWS << bits)
 
