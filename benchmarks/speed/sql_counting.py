@@ -1,8 +1,8 @@
 """All 560 three-way marginals of msnbc, or of a larger table like it, where the table is: DuckDB, PostgreSQL and Spark beside Parquet.
 
-Run with ``python -m benchmarks.speed.sql_counting [--rows N] [ENGINE ...]``: ``duckdb``, ``parquet-by-duckdb``, ``spark`` (a local one of two threads), ``MASTER``
-(``local-cluster[4,1,2048]``, ``spark://...``) or ``postgresql://...``; the first two by default. A PostgreSQL server must be running; a table named ``understudy_msnbc`` is made there
-and dropped afterwards.
+Run with ``python -m benchmarks.speed.sql_counting [--rows N] [ENGINE ...]``: ``duckdb``, ``parquet-by-duckdb``, ``postgres`` (a server of its own, started as the integration tests start
+one), ``postgresql://...`` (a server that is running, where a table named ``understudy_msnbc`` is made and dropped afterwards), ``spark`` (a local one of two threads), or the master of a
+cluster (``local-cluster[4,1,2048]``, ``spark://...``); the first two by default.
 
 For every engine: CPU seconds of opening the table (every record is encoded and checked), of counting when the codes are held here, of counting when every question is streamed,
 and of the driver alone, which hands over the same batches to nobody. CPU seconds are those of this process and of its children (Spark's Java and Python); for PostgreSQL those of the
@@ -13,11 +13,14 @@ save at best: those queries read plain numbers and clean nothing.
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
+import sys
 import tempfile
 import time
 from itertools import combinations
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pyarrow as pa
@@ -141,7 +144,7 @@ def main() -> None:
         path = Path(folder) / "msnbc.parquet"
         pq.write_table(table, path, row_group_size=1 << 18)
         names = table.column_names
-        if any(engine.startswith("postgresql://") for engine in asked.engines):
+        if any(engine.startswith("postgres") for engine in asked.engines):
             written = pa.BufferOutputStream()
             csv.write_csv(table, written, csv.WriteOptions(include_header=False))
         del table
@@ -155,11 +158,29 @@ def main() -> None:
                 bench.engine("DuckDB file", Database(url=f"{folder}/msnbc.duckdb", table="t"))
             elif engine == "parquet-by-duckdb":
                 bench.engine("Parquet by DuckDB", Database(url="duckdb://", table=str(path)))
+            elif engine == "postgres":
+                with services().postgres_server() as server:
+                    os.environ["PGPASSFILE"] = str(server.passfile)
+                    on_postgres(bench, server.url, names, written.getvalue().to_pybytes())
             elif engine.startswith("postgresql://"):
                 on_postgres(bench, engine, names, written.getvalue().to_pybytes())
             else:
+                services().missing_spark()  # finds Java
+                os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
                 master = "local[2]" if engine == "spark" else engine
                 bench.engine(f"Spark {master}", Database(url=master, table=str(path)))
+
+
+def services() -> ModuleType:
+    """Return what the integration tests start servers with."""
+    file = Path(__file__).resolve().parents[2] / "tests" / "integration" / "services.py"
+    spec = importlib.util.spec_from_file_location("services", file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["services"] = module
+    spec.loader.exec_module(module)
+    return module
 
 
 def on_postgres(bench: Bench, url: str, names: list[str], written: bytes) -> None:

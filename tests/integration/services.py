@@ -41,14 +41,29 @@ class Postgres:
             "int64": "bigint",
             "int16": "smallint",
             "double": "double precision",
+            "float": "real",
             "date32[day]": "date",
             "bool": "boolean",
         }
-        columns = ", ".join(
-            f'"{field.name}" {kinds.get(str(field.type), "timestamp" if pa.types.is_timestamp(field.type) else "text")}'
-            for field in table.schema
-        )
+        enumerations = {}
+
+        def kind_of(field):
+            if pa.types.is_timestamp(field.type):
+                return "timestamp" if field.type.tz is None else "timestamptz"
+            if pa.types.is_decimal(field.type):
+                return f"numeric({field.type.precision}, {field.type.scale})"
+            if pa.types.is_dictionary(field.type):
+                labels = table[field.name].combine_chunks().dictionary.to_pylist()
+                enumerations[f"{name}_{field.name}"] = ", ".join(
+                    "'" + label.replace("'", "''") + "'" for label in labels
+                )
+                return f'"{name}_{field.name}"'
+            return kinds.get(str(field.type), "text")
+
+        columns = ", ".join(f'"{field.name}" {kind_of(field)}' for field in table.schema)
         with self.connect() as connection, connection.cursor() as cursor:
+            for label, values in enumerations.items():
+                cursor.execute(f'CREATE TYPE "{label}" AS ENUM ({values})')
             cursor.execute(f'CREATE TABLE "{name}" ({columns})')
             with cursor.copy(f'COPY "{name}" FROM STDIN') as copy:
                 for row in zip(*(column.to_pylist() for column in table.columns), strict=True):

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from understudy.data.files.stream import PARQUET_SUFFIXES, parquet_files
-from understudy.data.sql.source import Database
+from understudy.data.files.stream import parquet_files
+from understudy.data.sql.source import Database, is_path, parts_of_name
 from understudy.errors import DataError
 
 __all__ = ["digest_content", "digest_place", "file_stamps", "parts_of", "table_file"]
@@ -38,8 +38,7 @@ def table_file(source: Any) -> Path | None:
     True
     """
     if isinstance(source, Database):  # DuckDB and Spark read Parquet files under the name of a table
-        named = "/" in source.table or source.table.lower().endswith(PARQUET_SUFFIXES)
-        return Path(source.table).resolve() if named else None
+        return Path(source.table).resolve() if is_path(source.table) else None
     if isinstance(source, str | PathLike):
         return Path(fspath(source)).resolve()
     if _is_files(source) and len(source) == 1:
@@ -190,10 +189,12 @@ def _table_name(source: Database) -> str:
     """Return the name of a table in its database, equal for the spellings that the engine takes for one.
 
     DuckDB and SQLite do not tell small letters from capitals, and a table may be named with its schema and with its file.
+    Quotes count where they stand around dots alone.
     """
+    named = [f'"{part}"' if "." in part else part for part in parts_of_name(source.table)]
     if source.kind not in _FILES:
-        return source.table.removeprefix(_DEFAULT_SCHEMAS.get(source.kind, ""))
-    parts = source.table.lower().split(".")
+        return ".".join(named).removeprefix(_DEFAULT_SCHEMAS.get(source.kind, ""))
+    parts = [part.lower() for part in named]
     if len(parts) == 3 and parts[0] == Path(_address(source)[0]).stem.lower():
         parts = parts[1:]
     if len(parts) == 2 and parts[0] == "main":

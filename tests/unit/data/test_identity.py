@@ -77,6 +77,7 @@ SAME = [
     ("postgres://clerk@DB.example:5432/registry", "public.births"),
     ("postgresql://boss@db.example/registry?sslmode=require", "births"),
     ("postgresql:///registry?host=db.example&user=boss", "births"),
+    ("postgresql://db.example/registry", 'public."births"'),
 ]
 OTHER = [
     ("postgresql://db.example/other", "births"),
@@ -84,6 +85,7 @@ OTHER = [
     ("postgresql://elsewhere/registry", "births"),
     ("postgresql://db.example/registry", "deaths"),
     ("postgresql://db.example/registry", "health.births"),
+    ("postgresql://db.example/registry", '"health.births"'),
 ]
 
 

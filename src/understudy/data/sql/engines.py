@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from understudy.data.files.stream import PARQUET_SUFFIXES, parquet_files
 from understudy.data.sql.session import Session, missing_extra
-from understudy.data.sql.source import Database, parts_of_name
+from understudy.data.sql.source import Database, is_path, parts_of_name
 from understudy.errors import DataError
 
 if TYPE_CHECKING:
@@ -116,7 +116,10 @@ class PostgresSession(Session):
 
         with psycopg.connect(self.source.url, autocommit=True) as other:
             found = _named_table(ibis.postgres.from_connection(other), table)
-            return ibis.table(found.schema(), name=found.op().name, database=_database_of(found))
+            place = found.op().namespace
+            return ibis.table(
+                found.schema(), name=found.op().name, catalog=place.catalog, database=place.database
+            )
 
     def _run(self, sql: str) -> Iterator[pa.RecordBatch]:
         # a savepoint: a query that fails leaves the snapshot as it was
@@ -164,11 +167,7 @@ def _column(column: Any) -> tuple[str, pa.DataType, pa.DataType]:
             else (column.name, *[pa.float64()] * 2)
         )
     if number in (_MOMENT, _MOMENT_WITH_ZONE):
-        return (
-            column.name,
-            pa.timestamp("us"),
-            pa.timestamp("us", "UTC" if number == _MOMENT_WITH_ZONE else None),
-        )
+        return column.name, *[pa.timestamp("us", "UTC" if number == _MOMENT_WITH_ZONE else None)] * 2
     return column.name, *[pa.type_for_alias(_ARROW_TYPES.get(number, "string"))] * 2
 
 
@@ -252,7 +251,7 @@ class SparkSession_(Session):
         return self._named(self.source.table)
 
     def _named(self, table: str) -> Any:
-        if _is_path(table):
+        if is_path(table):
             files = _local_files(table)
             if not files and not self.source.immutable:
                 raise undeclared(self.source)
@@ -392,10 +391,6 @@ def _spill_to(engine: Any, folder: Path) -> None:
         engine.execute(f"SET temp_directory = '{quoted}'")
 
 
-def _is_path(table: str) -> bool:
-    return not table.startswith('"') and ("/" in table or table.lower().endswith(PARQUET_SUFFIXES))
-
-
 def _after_scheme(url: str) -> str:
     """Return the path of ``duckdb:///folder/file``, ``duckdb://file`` or a plain path."""
     if "://" not in url:
@@ -407,10 +402,4 @@ def _after_scheme(url: str) -> str:
 def _named_table(connection: Any, name: str) -> Any:
     """Return a table by its name, with or without its schema and catalogue."""
     *where, table = parts_of_name(name)
-    return connection.table(table, database=tuple(where) if len(where) > 1 else (where[0] if where else None))
-
-
-def _database_of(table: Any) -> Any:
-    """Return schema and catalogue of a table."""
-    place = table.op().namespace
-    return (place.catalog, place.database) if place.catalog else place.database
+    return connection.table(table, database=tuple(where) or None)

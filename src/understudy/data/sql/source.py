@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote_plus, urlsplit
 
+from understudy.data.files.stream import PARQUET_SUFFIXES
 from understudy.errors import DataError
 
 __all__ = ["Database", "is_database"]
@@ -73,7 +74,7 @@ class Database:
     Raises
     ------
     DataError
-        If the address holds a password or another secret. The address is not shown.
+        If the address holds a password or another secret, or the name of the table is none. The address is not shown.
 
     Privacy
     -------
@@ -102,6 +103,8 @@ class Database:
         _refuse_secrets(self.url)
         if "://" in self.table:
             _refuse_secrets(self.table)
+        if not is_path(self.table):
+            parts_of_name(self.table)
 
     @property
     def kind(self) -> str:
@@ -116,12 +119,23 @@ class Database:
     @property
     def label(self) -> str:
         """What to call the table in messages and in the ledger: its name, or that of its file."""
-        return Path(self.table).name if "/" in self.table else self.table
+        return Path(self.table).name if is_path(self.table) else self.table
 
     def __repr__(self) -> str:
         return f"Database({self.kind}, table {self.label!r})"
 
     __str__ = __repr__
+
+
+def is_path(table: str) -> bool:
+    """Say whether a table is meant by the path of its Parquet files.
+
+    Examples
+    --------
+    >>> is_path("births/"), is_path("births.parquet"), is_path("health.births"), is_path('"births/2024"')
+    (True, True, False, False)
+    """
+    return not table.startswith('"') and ("/" in table or table.lower().endswith(PARQUET_SUFFIXES))
 
 
 _NAME = re.compile(r'"(?:[^"]|"")+"|[^".]+')
