@@ -27,7 +27,7 @@ __all__ = ["AUTO", "CHOICE_RULE", "Choice", "Facts", "choose", "predicting"]
 
 AUTO = "auto"
 """What users type for a mechanism that is to be chosen."""
-CHOICE_RULE = 2
+CHOICE_RULE = 3
 """Number of the rule: another one, which may choose otherwise for the same facts, gets another number."""
 
 USUAL_ROWS = 20_000
@@ -226,8 +226,10 @@ _DROWNED = 0.3
 """Above this noise in single columns nothing else is worth measuring."""
 _FEW_CELLS, _FEW_CELLS_NOISE = 64, 2.0
 """Triples of so few cells are measured up to this noise, where a model of all columns fits: the many that share columns correct one another."""
-_PRECISE = 0.075
-"""Below this noise triples are measured whatever their cells."""
+_PRECISE = 0.05
+"""Below this noise triples are measured whatever their cells, where a model of all columns fits."""
+_VERY_PRECISE = 0.01
+"""The same where none fits, and tables are only made to agree."""
 _MOST_COLUMNS = 32
 """Most columns whose triples are all measured: beyond that their number makes the estimate slow."""
 _SMALL_MODEL = 2.0
@@ -248,7 +250,7 @@ def preferred(facts: Facts) -> tuple[Preference, ...]:
     sift: Preference = (
         "sift",
         {},
-        "which measures the pairs of columns that are worth their noise at once, and then what its model gets most wrong",
+        "which measures the pairs of columns that are worth their noise at once, and then the triples that its model gets wrong",
     )
     aim: Preference = ("aim", {}, "which measures what its model gets most wrong, round by round")
     privsyn: Preference = ("privsyn", {}, "which measures the pairs of columns that depend most, all at once")
@@ -259,7 +261,8 @@ def preferred(facts: Facts) -> tuple[Preference, ...]:
     order: list[Preference] = []
     whole = facts.cells * 8 <= _SMALL_MODEL * 2**20
     few = whole and facts.triple_cells <= _FEW_CELLS and facts.triple_noise <= _FEW_CELLS_NOISE
-    if facts.columns <= _MOST_COLUMNS and (few or facts.triple_noise <= _PRECISE):
+    precise = _PRECISE if whole else _VERY_PRECISE
+    if facts.columns <= _MOST_COLUMNS and (few or facts.triple_noise <= precise):
         why = "which measures every marginal of three columns once (or of the workload): all can be afforded, so that none has to be chosen"
         order.append(("gaussian", {"max_model_mb": _SMALL_MODEL}, why))
     order += [sift, aim, privsyn, independent]

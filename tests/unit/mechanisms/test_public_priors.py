@@ -143,7 +143,7 @@ def test_what_the_records_contradict_is_not_believed() -> None:
         for number, (name, column) in enumerate(drawn(20_000, 2).items())
     }
     model = fit(private, 0.01, 0, prior=PublicTable(table_of(mixed)))
-    independent, public = (item.values for item in model.statistics)
+    independent, public = (item.values for item in model.statistics[:2])
     pairs = [(one, other) for one in range(6) for other in range(one + 1, 6)]
     for (one, other), apart, near in zip(pairs, independent, public, strict=True):
         if other < 3:

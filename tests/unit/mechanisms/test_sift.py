@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from understudy.curator import Curator
 from understudy.data import LocalTable
@@ -14,8 +16,9 @@ from understudy.errors import BudgetError
 from understudy.marginals import Workload, all_kway, count_codes
 from understudy.mechanisms import Model, create
 from understudy.mechanisms.marginal.fields import nearer
-from understudy.mechanisms.marginal.sift import Sift, without_noise
+from understudy.mechanisms.marginal.sift import Sift, divide, without_noise
 from understudy.privacy import GDP, ZCDP, ApproxDP, Ledger, PureDP, SeededRandomness, Unit
+from understudy.privacy.accounting.accounting import GDP_ACCOUNTING
 from understudy.schema import Integer, Schema
 
 WIDE = {f"c{number}": 6 for number in range(8)}
@@ -95,6 +98,120 @@ def test_the_looks_come_in_the_order_of_the_privacy_section_and_cost_the_budget(
     assert model.history is not None
     assert len(model.history.rounds) == 5
     assert sum(model.history.batches) == len(model.measurements)
+
+
+def test_triples_follow_the_pairs_at_once_and_pairs_may_come_again() -> None:
+    private = tangled(20_000)
+    model, ledger = fit(private, ZCDP(0.2))
+    purposes = [entry.purpose for entry in ledger.entries() if "allowance" not in entry.purpose]
+    assert purposes[1].startswith("compare 28 pairs of columns with independence")
+    assert "dependent pairs of columns" in purposes[2]
+    assert purposes[3] == "compare 56 triples of columns with the model"
+    assert not any("choose" in purpose for purpose in purposes)
+    assert {"again" if "again" in purpose else "triples" for purpose in purposes[4:]} <= {"again", "triples"}
+    assert ledger.spent == pytest.approx(0.2, rel=1e-6)
+    assert model.history is not None
+    assert not model.history.rounds
+    assert sum(model.history.batches) == len(model.measurements)
+    assert [item.values.shape for item in model.statistics] == [(28,), (56,)]
+
+
+def test_triples_that_only_three_columns_together_show_are_measured() -> None:
+    """The third column is the parity of two others: all pairs are independent, and only the distances of triples show it. Seeded."""
+    generator = np.random.default_rng(5)
+    codes = {name: generator.integers(0, 2, 20_000).astype(np.uint8) for name in "abdef"}
+    codes["c"] = codes["a"] ^ codes["b"]
+    # one pair that depends, so that there is something to measure before the triples
+    codes["d"] = np.where(generator.random(20_000) < 0.7, codes["e"], codes["d"]).astype(np.uint8)
+    sizes = dict.fromkeys(sorted(codes), 2)
+    private = LocalTable(schema(sizes), {name: codes[name] for name in sorted(codes)})
+    model, _ = fit(private, ZCDP(0.05))
+    assert ("a", "b", "c") in {item.clique for item in model.measurements}
+    found = model.marginals([("a", "b", "c")])[0]
+    assert found[0, 0, 1] + found[1, 1, 1] < 0.1 * found.sum()
+
+
+def sealed_distances(
+    monkeypatch: pytest.MonkeyPatch, private: LocalTable, unit: Unit, answers: dict[Any, np.ndarray]
+) -> tuple[list[float], list[float]]:
+    """Return the exact distances of triples from a model's answers, and their claimed sensitivities."""
+    seen: list[Any] = []
+
+    class Answering:
+        def marginals(self, cliques: Any) -> list[np.ndarray]:
+            return [answers[clique] for clique in cliques]
+
+    class Learning:
+        model = Answering()
+
+    def keep(self: Curator, sealed: Any, **rest: Any) -> list[float]:
+        seen.extend(sealed)
+        return [0.0] * len(sealed)
+
+    monkeypatch.setattr(Curator, "measure_scalars", keep)
+    ledger = Ledger.in_memory(budget=PureDP(1.0), unit=unit, table="t")
+    learning: Any = Learning()
+    Sift._distances(Curator(private, unit=unit, ledger=ledger), learning, list(answers), 0.1, [])
+    return [float(item._exact) for item in seen], [float(item.sensitivity) for item in seen]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 10_000),
+    rows=st.integers(0, 12),
+    scale=st.sampled_from([0.0, 1e-9, 0.3, 1.0, 1e4, 1e12]),
+)
+@pytest.mark.parametrize("replaced", [False, True])
+def test_one_row_moves_each_distance_of_a_triple_by_no_more_than_is_claimed(
+    replaced: bool, seed: int, rows: int, scale: float
+) -> None:
+    """Random neighbours; models whose answers are huge, tiny and zero."""
+    generator = np.random.default_rng(seed)
+    sizes = dict.fromkeys(("a", "b", "c", "d"), 3)
+    codes = {name: generator.integers(0, 3, rows + 1).astype(np.uint8) for name in sizes}
+    other = {
+        name: np.append(column[:-1], generator.integers(0, 3)).astype(np.uint8) if replaced else column[:-1]
+        for name, column in codes.items()
+    }
+    answers = {
+        clique: scale * np.maximum(0.0, generator.normal(1, 2, (3, 3, 3)))
+        for clique in (("a", "b", "c"), ("a", "c", "d"))
+    }
+    unit = Unit.replace_one() if replaced else Unit.add_remove()
+    with pytest.MonkeyPatch.context() as patch:
+        first, claimed = sealed_distances(patch, LocalTable(schema(sizes), codes), unit, answers)
+        second, _ = sealed_distances(patch, LocalTable(schema(sizes), other), unit, answers)
+    assert len(first) == 2
+    for one, another, most in zip(first, second, claimed, strict=True):
+        assert most == (2.0 if replaced else 1.0)
+        assert abs(one - another) <= most
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    seed=st.integers(0, 10_000), scale=st.sampled_from([1e-9, 1e-3, 1.0, 1e3, 1e9]), number=st.integers(1, 8)
+)
+def test_no_other_division_has_a_smaller_expected_error(seed: int, scale: float, number: int) -> None:
+    """Random marginals with noise far above and below their gaps; 50 other divisions each."""
+    generator = np.random.default_rng(seed)
+    gaps, cells = generator.exponential(100, number), generator.integers(1, 500, number).astype(float)
+    weights = generator.exponential(1, number)
+    found = divide(gaps, cells, weights, one_cell=scale, accounting=GDP_ACCOUNTING)
+    assert found.shares.sum() == pytest.approx(1.0)
+    assert (found.shares >= 0).all()
+    for _ in range(50):
+        shares = generator.dirichlet(np.full(number, 0.3))
+        error_ = weights * gaps * scale * cells / np.sqrt(gaps**2 * shares + (scale * cells) ** 2)
+        assert found.error <= (1 + 1e-9) * error_.sum()
+
+
+def test_marginals_that_would_stay_mostly_wrong_are_left_out() -> None:
+    gaps, cells = np.array([500.0, 450.0, 3.0, 2.0]), np.full(4, 10.0)
+    every = divide(gaps, cells, np.ones(4), one_cell=1.0, accounting=GDP_ACCOUNTING, worth=0.8)
+    assert np.flatnonzero(every.shares).tolist() == [0, 1]
+    none = divide(gaps, cells, np.ones(4), one_cell=1e6, accounting=GDP_ACCOUNTING, worth=0.8)
+    assert not none.shares.any()
+    assert none.error == pytest.approx(gaps.sum())
 
 
 def test_a_hopeless_budget_leaves_the_dependences_unmeasured() -> None:
@@ -207,6 +324,7 @@ def test_dependences_below_their_noise_are_mostly_noise() -> None:
     [
         {"column_share": 0.0},
         {"column_share": 0.9, "gap_share": 0.2},
+        {"column_share": 0.9, "gap_share": 0.05},
         {"pair_share": 1.0},
         {"rounds": 0},
         {"max_model_mb": 0.0},

@@ -169,7 +169,11 @@ def facts(**changes: Any) -> Facts:
             ("gaussian", {"triple_cells": 64.0, "triple_noise": 2.0}),
             ("sift", {"triple_cells": 64.0, "triple_noise": 2.0, "cells": 2.0**18 + 1}),
         ),
-        (("gaussian", {"triple_noise": 0.075}), ("sift", {"triple_noise": 0.076})),
+        (("gaussian", {"triple_noise": 0.05}), ("sift", {"triple_noise": 0.051})),
+        (
+            ("gaussian", {"triple_noise": 0.01, "cells": 2.0**18 + 1}),
+            ("sift", {"triple_noise": 0.011, "cells": 2.0**18 + 1}),
+        ),
         (
             ("gaussian", {"triple_noise": 0.01, "columns": 32}),
             ("sift", {"triple_noise": 0.01, "columns": 33}),
@@ -181,6 +185,7 @@ def facts(**changes: Any) -> Facts:
         "few-cells-noise",
         "whole-model",
         "precise",
+        "precise-without-a-whole-model",
         "many-triples",
     ],
 )

@@ -64,14 +64,12 @@ _FELT = 0.5
 """Part of a pair's noise that is left once all pairs are estimated together: pairs are chosen as if they had this much."""
 _WORTH = 0.8
 """Pairs are measured that keep less than this part of their distance from independence as error."""
-_FELT_TRIPLES = 0.55
-"""The same of triples."""
+_FELT_TRIPLES, _WORTH_TRIPLES = 0.55, 0.98
+"""The same two of triples."""
 _FIRST = 0.3
 """Share of the rest that measures pairs before the distances of triples are released, where pairs may be measured again for no more than one measurement would cost."""
 _PARTS = (0.0, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0)
 """Shares of what is left then that triples may get; the one with the least expected error is taken, and pairs are measured again with the others."""
-_LEAST = 0.01
-"""Marginals whose share of a cost would be below this part of the largest are not measured."""
 _CELLS_AT_ONCE = 20_000_000
 """Triples are compared with the model in batches of so many cells."""
 _EVEN_ROUNDS = 12
@@ -484,7 +482,9 @@ class Sift(Synthesizer):
             kept = math.sqrt(spent / (spent + (1 - part) * left)) if part < 1 else 1.0
             gaps = np.hypot(beyond, kept * of_pairs)
             if part > 0:
-                made = self._worth_noise(curator, triples, gaps, weights, part * left, felt=_FELT_TRIPLES)
+                made = self._worth_noise(
+                    curator, triples, gaps, weights, part * left, felt=_FELT_TRIPLES, worth=_WORTH_TRIPLES
+                )
             else:
                 made = _Division(np.zeros(len(gaps)), float(np.dot(_importance(triples, weights), gaps)))
             if best is None or made.error < best[0]:
@@ -676,18 +676,20 @@ def _error_kept(far: Array, noise: Array, shares: Array) -> Array:
 
 def _least_error(far: Array, noise: Array, weights: Array) -> Array:
     """Return the shares at which the errors of :func:`divide` fall equally fast, found by bisection on how fast."""
-    steep = 0.5 * weights * far**3 * noise
+    steep = (
+        np.log(weights) + 3 * np.log(far) - 2 * np.log(noise)
+    )  # how fast an error falls at first, but for a factor
+    later = steep.max() - steep
 
-    def at(slope: float) -> Array:
-        return np.asarray(np.maximum(0.0, (steep / slope) ** (2 / 3) - noise**2) / far**2)
+    def at(slower: float) -> Array:
+        """Return the shares at which no error falls faster than the steepest at first, slowed down by so much on a logarithmic scale."""
+        return np.asarray(np.square(noise / far) * np.expm1(np.maximum(0.0, 2 / 3 * (slower - later))))
 
-    low = float((steep / (far**2 + noise**2) ** 1.5).max())  # one of them gets everything
-    high = float((steep / noise**3).max())  # none gets anything
+    low, high = 0.0, float((later + 1.5 * np.log1p(np.square(far / noise))).min())  # one gets everything
     for _ in range(200):
-        middle = math.sqrt(low) * math.sqrt(high)
-        low, high = (middle, high) if float(at(middle).sum()) > 1 else (low, middle)
-    found = at(low)
-    found[found < _LEAST * found.max()] = 0.0
+        middle = (low + high) / 2
+        low, high = (middle, high) if float(at(middle).sum()) < 1 else (low, middle)
+    found = at(high)
     return np.asarray(found / found.sum())
 
 
