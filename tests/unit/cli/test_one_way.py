@@ -143,6 +143,18 @@ def test_old_names_are_on_the_page_and_not_in_the_help() -> None:
         assert f"| `{' '.join(path)} {old}` | `0.2` | `0.4` | `{new}` |" in table_of_names
 
 
+def test_a_chart_is_svg_in_every_command(tmp_path: Path) -> None:
+    """Found before anything is computed."""
+    _, schema = table(tmp_path)
+    fit = ("plan", "--schema", schema, "--method", "independent", *BUDGET, "--rows-about", 300)
+    for words in (fit, ("audit", "laplace", "--quick")):
+        done = run(*words, "--chart", tmp_path / "picture.png")
+        assert done.code == Exit.USAGE
+        assert "does not end in .svg" in done.err
+    assert run(*fit, "--chart", tmp_path / "picture.svg").code == Exit.DONE
+    assert (tmp_path / "picture.svg").read_text(encoding="utf-8").startswith("<svg")
+
+
 # ------------------------------------------------------------------ streams
 
 

@@ -33,6 +33,7 @@ def demo(
     from understudy.cli import output
     from understudy.cli.output import COMPILES, compiles_first, errors, print_json, progress_bar, say
     from understudy.ledgers import LedgerPlace
+    from understudy.plots import marginals
     from understudy.release.bundle.bundle import bundle_files
     from understudy.release.bundle.verify import verify_bundle
     from understudy.release.result import ReleaseResult
@@ -60,9 +61,10 @@ def demo(
     charges = sum(entry.event is not None for entry in outcome.ledger_entries)
     tell(f"3. The ledger {ledger} was charged {charges} times, each time before noise was drawn.")
     accepted = isinstance(outcome, ReleaseResult)
-    if accepted:
+    if isinstance(outcome, ReleaseResult):
         verify_bundle(bundle)
-        (out / "marginals.svg").write_text(_comparison(registry, outcome), encoding="utf-8")
+        sides = {"simulated registry": registry, "stand-in": outcome.synthetic}
+        marginals(sides, outcome.schema, columns=outcome.schema.names).save(out / "marginals.svg")
     if json:
         print_json(
             {
@@ -138,19 +140,3 @@ def _demo_spec(rows: int) -> Spec:
     plain["source"]["simulate"]["rows"] = rows
     plain["public"]["expected_rows"] = max(1, round(0.99 * rows))
     return Spec.from_dict(plain)
-
-
-def _comparison(registry: pd.DataFrame, outcome: object) -> str:
-    """Draw one-way tables of the simulated registry beside its stand-in."""
-    from understudy.data import read_table
-    from understudy.release.result import ReleaseResult
-    from understudy.report import Panel, marginal_chart
-
-    assert isinstance(outcome, ReleaseResult)
-    schema = outcome.schema
-    sides = [read_table(frame, schema) for frame in (registry, outcome.synthetic)]
-    panels = []
-    for column in schema.columns:
-        shares = [side.count((column.name,)) / max(1, side.exact_row_count()) for side in sides]
-        panels.append(Panel(column.name, column.labels, [share.tolist() for share in shares]))
-    return marginal_chart("Simulated registry and its stand-in", ("simulated registry", "stand-in"), panels)
