@@ -228,7 +228,7 @@ _FEW_CELLS, _FEW_CELLS_NOISE = 64, 2.0
 """Triples of so few cells are measured up to this noise, where a model of all columns fits: the many that share columns correct one another."""
 _PRECISE = 0.05
 """Below this noise triples are measured whatever their cells, where a model of all columns fits."""
-_VERY_PRECISE = 0.01
+_VERY_PRECISE = 0.02
 """The same where none fits, and tables are only made to agree."""
 _MOST_COLUMNS = 32
 """Most columns whose triples are all measured: beyond that their number makes the estimate slow."""

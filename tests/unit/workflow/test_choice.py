@@ -171,8 +171,8 @@ def facts(**changes: Any) -> Facts:
         ),
         (("gaussian", {"triple_noise": 0.05}), ("sift", {"triple_noise": 0.051})),
         (
-            ("gaussian", {"triple_noise": 0.01, "cells": 2.0**18 + 1}),
-            ("sift", {"triple_noise": 0.011, "cells": 2.0**18 + 1}),
+            ("gaussian", {"triple_noise": 0.02, "cells": 2.0**18 + 1}),
+            ("sift", {"triple_noise": 0.021, "cells": 2.0**18 + 1}),
         ),
         (
             ("gaussian", {"triple_noise": 0.01, "columns": 32}),
