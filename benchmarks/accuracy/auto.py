@@ -13,6 +13,7 @@ Run ``python -m benchmarks.accuracy.auto`` (``--quick`` for two small tables).
 from __future__ import annotations
 
 import argparse
+import csv
 import functools
 import json
 import os
@@ -28,12 +29,12 @@ from typing import Any
 from benchmarks.accuracy._runner import THREADS
 
 if __name__ == "__main__":  # before anything that starts threads is imported
-    for _name in THREADS:
-        os.environ.setdefault(_name, "1")
+    for _variable in THREADS:
+        os.environ.setdefault(_variable, "1")
 
 import numpy as np
 
-from benchmarks._kept import keep_table
+from benchmarks._kept import DOCS, keep_table
 from benchmarks._tables import find_data, load
 from benchmarks.accuracy._cell import CpuLimit, cpu_limit, peak_mb
 from benchmarks.accuracy._forked import run_forked
@@ -44,7 +45,6 @@ from understudy.data import LocalTable
 from understudy.errors import DomainTooLarge
 from understudy.marginals import all_kway, parse_workload
 from understudy.mechanisms import Synthesizer, create
-from understudy.mechanisms.base import try_out
 from understudy.privacy import ApproxDP, Ledger, SeededRandomness, Unit
 from understudy.schema import Clique
 from understudy.workflow import AUTO, Choice, choose
@@ -170,7 +170,11 @@ def run_cell(spec: Record, *, timeout: float) -> Record:
     for k in (2, 3):
         exact(spec["table"], folder, k)
     table = table_of(spec["table"], folder)
-    try_out(mechanism(spec, table), table.schema, ApproxDP(spec["epsilon"], spec["delta"]))
+    budget = ApproxDP(spec["epsilon"], spec["delta"])
+    try:
+        mechanism(spec, table).prepare(table.schema, unit=Unit.add_remove(), budget=budget)
+    except DomainTooLarge as error:
+        return {"status": "refused", "message": str(error)[:200]}
     found = run_forked(fit_cell, spec, wall=6 * timeout + 60)
     return {"status": "timeout", "timeout": timeout} if found["status"] == "stopped" else found
 
@@ -364,6 +368,33 @@ def keep_cells(name: str, records: Iterable[Record]) -> Path:
     return keep_table(name, columns, rows)
 
 
+def recall(name: str, path: Path, specs: Iterable[Record], *, again: Sequence[str] = ()) -> int:
+    """Put the cells that ``docs/measured/data/NAME.csv`` keeps into a store that does not exist yet, so that a checkout goes on where another stopped.
+
+    Methods of ``again`` have changed since and are left out. Returns how many cells were put there.
+    """
+    kept = DOCS / "measured" / "data" / f"{name}.csv"
+    if path.exists() or not kept.exists():
+        return 0
+    with kept.open(encoding="utf-8", newline="") as stream:
+        rows = {_kept_key(row): row for row in csv.DictReader(stream) if row["method"] not in again}
+    found = []
+    for spec in specs:
+        row = rows.get(_kept_key(spec | {"options": json.dumps(spec["options"]) if spec["options"] else ""}))
+        if row is None:
+            continue
+        errors = {"error": row["triples"], "pairs": row["pairs"], "cpu_seconds": row["cpu_seconds"]}
+        record = spec | {"status": row["status"]} | {key: float(text) for key, text in errors.items() if text}
+        found.append(record | ({"timeout": spec["cpu_limit"]} if row["status"] == "timeout" else {}))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(record) + "\n" for record in found), encoding="utf-8")
+    return len(found)
+
+
+def _kept_key(row: Mapping[str, Any]) -> tuple[str, float, int, str, str]:
+    return row["table"], float(row["epsilon"]), int(row["seed"]), row["method"], row["options"]
+
+
 def report(records: Sequence[Record], data: Path, missing: Sequence[Record], *, write: bool) -> None:
     """Print the page; with ``write`` keep the errors as ``docs/measured/data/auto.csv``."""
     for measure, what in (("error", "triples"), ("pairs", "pairs")):
@@ -411,6 +442,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--until", type=float, help="start no cell after so many seconds; run it again to go on"
     )
+    parser.add_argument(
+        "--again", type=_words, default=[], help="methods whose kept cells no longer hold: run them again"
+    )
     parser.add_argument("--write", action="store_true", help="keep the errors under docs/measured")
     given = parser.parse_args(arguments)
     data = find_data(given.data)
@@ -427,6 +461,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
     )
     path = given.out / "results.jsonl"
+    recall("auto", path, cells, again=given.again)
     stop = None if given.until is None else time.monotonic() + given.until
     for number, spec in enumerate(cells, start=1):
         if finished(read_records(path).get(key_of(spec)), CPU_LIMIT):
@@ -434,12 +469,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if stop is not None and time.monotonic() > stop:
             break
         said = functools.partial(_say, f"[{number}/{len(cells)}]")
-        known = read_records(path).values()
+        before = read_records(path).values()
         run_all(
             [spec],
             path,
             timeout=CPU_LIMIT,
-            run=_too_slow if slow_elsewhere(spec, known) else run_cell,
+            run=_too_slow if slow_elsewhere(spec, before) else run_cell,
             say=said,
         )
     known = read_records(path)

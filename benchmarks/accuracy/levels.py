@@ -94,11 +94,11 @@ def errors(real: dict[str, Codes], made: dict[str, Codes], fine: Schema) -> list
     for index, name in enumerate(others):
         size = fine.domain.size(name)
         for place, groups in ((2, CHAPTER), (3, BLOCK)):
-            pairs = [groups[table["code"]] * size + table[name] for table in (real, made)]
-            found[place].append(error(*pairs, size * (int(groups.max()) + 1)))
+            ours, theirs = (groups[table["code"]] * size + table[name] for table in (made, real))
+            found[place].append(error(theirs, ours, size * (int(groups.max()) + 1)))
         for other in others[:index]:
-            pairs = [table[other] * size + table[name] for table in (real, made)]
-            found[4].append(error(*pairs, size * fine.domain.size(other)))
+            ours, theirs = (table[other] * size + table[name] for table in (made, real))
+            found[4].append(error(theirs, ours, size * fine.domain.size(other)))
     return [fmean(part) for part in found]
 
 

@@ -30,7 +30,7 @@ import numpy as np
 from benchmarks._tables import find_data
 from benchmarks.accuracy._runner import Record, finished, key_of, read_records, run_all
 from benchmarks.accuracy.aim import NOTICE
-from benchmarks.accuracy.auto import DELTA, choice_for, keep_cells, run_cell
+from benchmarks.accuracy.auto import DELTA, choice_for, keep_cells, recall, run_cell
 from understudy.workflow import AUTO
 
 TABLES = (
@@ -168,6 +168,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--until", type=float, help="start no cell after so many seconds; run it again to go on"
     )
+    parser.add_argument(
+        "--again", type=lambda text: text.split(","), default=[], help="run these methods again"
+    )
     parser.add_argument("--write", action="store_true", help="keep the errors under docs/measured")
     given = parser.parse_args(arguments)
     data = find_data(given.data)
@@ -183,6 +186,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
     )
     path = given.out / ("quick.jsonl" if given.quick else "results.jsonl")
+    if not given.quick:
+        recall("ten-tables", path, cells, again=given.again)
     stop = None if given.until is None else time.monotonic() + given.until
     for spec in cells:
         if stop is not None and time.monotonic() > stop:

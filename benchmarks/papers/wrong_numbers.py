@@ -28,6 +28,7 @@ from understudy.errors import UnderstudyError
 from understudy.marginals import all_kway, workload_error
 from understudy.mechanisms import Model, Synthesizer, create
 from understudy.privacy import ApproxDP, Budget, Ledger, PureDP, SeededRandomness, Unit
+from understudy.privacy.rows import PublicRows
 from understudy.release import PredictionError, RegressionCoefficients
 from understudy.release.regressions.moments import RegressionMoments
 from understudy.release.run.candidate import draw_candidate, fit_model
@@ -172,7 +173,7 @@ def plan() -> None:
     def door(budget: Budget, seed: int) -> Curator:
         book = Ledger.in_memory(budget=budget, unit=spec.unit)
         noise = SeededRandomness(seed)
-        return Curator(private, unit=spec.unit, ledger=book, rows=known, exact_rows=True, randomness=noise)
+        return Curator(private, unit=spec.unit, ledger=book, rows=PublicRows.exactly(known), randomness=noise)
 
     model = fit_model(spec, configuration, door(PureDP(100.0), 5), progress=lambda stage, fraction: None)
     candidate = draw_candidate(spec, configuration, model, rows=known, seed=3)

@@ -49,7 +49,7 @@ def milliseconds_of_import(statement: str) -> float:
 def main() -> int:
     system, opendp = SystemRandomness(), OpenDPRandomness()
     # The rounded Gaussian has no counterpart in OpenDP; its discrete Gaussian is the nearest thing.
-    pairs = [
+    pairs: list[tuple[str, DiscreteGaussian | Gaussian | Laplace, DiscreteGaussian | Laplace]] = [
         ("discrete Gaussian, sigma=100", DiscreteGaussian(100.0), DiscreteGaussian(100.0)),
         ("rounded Gaussian, sigma=100", Gaussian(100.0), DiscreteGaussian(100.0)),
         ("discrete Laplace, scale=10", Laplace(10.0), Laplace(10.0)),

@@ -71,7 +71,7 @@ def measure(label: str, source: Database, schema: Schema, cliques: list, expecte
         kept, sql_table._RECORDS_AT_LEAST = sql_table._RECORDS_AT_LEAST, 0
         for sets in (True, False):
             before = cpu()
-            sql_table.prefers_sets = lambda chosen=sets, **_: chosen
+            sql_table.prefers_sets = lambda chosen=sets, **_: chosen  # type: ignore[attr-defined]
             there = SqlTable(connected, schema, max_memory_mb=0)
             counts = there.count_many(cliques)
             same = all((one == two).all() for one, two in zip(counts, expected, strict=True))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import logging
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -181,7 +180,7 @@ def test_a_column_that_cannot_be_built_is_left_out_and_the_others_stay(
     def broken(name: str, *facts: object) -> None:
         raise SchemaError(f"Column {name!r} has problems")
 
-    monkeypatch.setattr(sys.modules[discover.__module__], "_text_column", broken)
+    monkeypatch.setattr("understudy.discovery.columns._text_column", broken)
     frame = pd.DataFrame({"a": ["x", "y"] * 500, "b": ["1", "2"] * 500})
     found, _ = _discover(frame)
     assert found.schema.names == ("b",)
