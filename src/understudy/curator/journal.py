@@ -273,7 +273,7 @@ class Journal:
         if not line.head["whole"]:  # a conversation that was interrupted: what it cost is lost
             self._cut(self._next)
             return None
-        answer = Answer(_decoded(line.head["value"], self.path, line), line.head["failed"])
+        answer = Answer(_decoded(line.head.get("value"), self.path, line), line.head["failed"])
         self._next += 1
         return answer
 
@@ -429,19 +429,15 @@ def _head(text: bytes, *, first: bool) -> dict[str, Any] | None:
     """Return the text of a line as plain values, or None if it is no line of a journal, although its hash is right."""
     try:
         head = json.loads(text)
-    except (ValueError, RecursionError):
+        parts = (
+            [({"work": {}} | head, {"work": dict})]
+            if first
+            else [(head, _HEAD), (head["question"], _QUESTION)]
+        )
+        known = all(type(part.get(key)) is kind for part, kinds in parts for key, kind in kinds.items())
+    except (ValueError, RecursionError, TypeError, KeyError, AttributeError):
         return None
-    if not isinstance(head, dict):
-        return None
-    if first:
-        return head if isinstance(head.get("work", {}), dict) else None
-    if not _holds(head, _HEAD) or not _holds(head["question"], _QUESTION) or "value" not in head:
-        return None
-    return head
-
-
-def _holds(plain: Mapping[str, Any], kinds: Mapping[str, type]) -> bool:
-    return all(type(plain.get(key)) is kind for key, kind in kinds.items())
+    return head if known else None
 
 
 def _whole_at(stream: BinaryIO, place: int, size: int) -> bool:
@@ -465,24 +461,7 @@ def _digest(stream: BinaryIO, length: int) -> bytes:
     return found.digest()
 
 
-_ARRAYS = frozenset(
-    np.dtype(kind).newbyteorder(order).str
-    for kind in (
-        "bool",
-        "int8",
-        "int16",
-        "int32",
-        "int64",
-        "uint8",
-        "uint16",
-        "uint32",
-        "uint64",
-        "float16",
-        "float32",
-        "float64",
-    )
-    for order in "<>"
-)
+_ARRAYS = {np.dtype(kind).newbyteorder(order).str for kind in "?bBhHiIqQefd" for order in "<>"}
 """Kinds of arrays that an answer may hold."""
 
 
