@@ -273,7 +273,7 @@ class Journal:
         if not line.head["whole"]:  # a conversation that was interrupted: what it cost is lost
             self._cut(self._next)
             return None
-        answer = Answer(_decoded(line.head["value"], self.path, line), line.head["failed"])
+        answer = Answer(_decoded(line.head.get("value"), self.path, line), line.head["failed"])
         self._next += 1
         return answer
 

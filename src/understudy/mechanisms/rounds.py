@@ -11,13 +11,15 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.curator import Curator, SealedCounts, scalar_noise
+from understudy.curator.rounding import grid_of
 from understudy.engine import model_size
-from understudy.errors import DomainTooLarge
+from understudy.errors import BudgetError, DomainTooLarge
 from understudy.inference import Certificate, Round
 from understudy.marginals import Measurement
 from understudy.mechanisms.allocation import Pay, cells_of, noises_by_size, require_cells
 from understudy.mechanisms.rules import structural_rules
 from understudy.privacy import Accounting, Noise, Unit, noise_for
+from understudy.privacy.noise.noise import MAX_SCALE
 from understudy.schema import Clique, Domain, Schema
 
 _NEGLIGIBLE = math.log(1e9)
@@ -274,6 +276,36 @@ def require_columns(schema: Schema, *, max_cells: int, max_model_mb: float, meth
     require_cells(schema.domain, columns, max_cells, method=method)
     require_fixed(schema, columns, max_model_mb)
     return columns
+
+
+_LEFT = 0.25
+"""At least so much of what a certificate is planned with is there when it is measured."""
+
+
+def can_be_drawn(noise: Noise, sensitivity: float) -> bool:
+    """Say whether noise on a sealed number of a sensitivity can be drawn: in steps of its grid the scale must be one that the samplers take.
+
+    A plan asks this before anything is charged; the curator refuses such noise when it is asked for the number.
+
+    Examples
+    --------
+    >>> from understudy.privacy.accounting.accounting import PURE
+    >>> can_be_drawn(scalar_noise(PURE, 1e-5, 1.0), 1.0), can_be_drawn(scalar_noise(PURE, 1e-7, 1.0), 1.0)
+    (True, False)
+    """
+    return noise.scale / grid_of(sensitivity) <= MAX_SCALE
+
+
+def require_certificate(accounting: Accounting, unit: Unit, cost: float, marginals: int) -> None:
+    """Refuse a certificate of so many marginals whose noise could not be drawn, before anything is charged: it would end the fit when all the rest is paid for."""
+    if cost <= 0 or not marginals:
+        return
+    share, reach = accounting.split(_LEFT * cost, [1.0] * marginals)[0], float(unit.histogram_l1)
+    if share <= 0 or not can_be_drawn(scalar_noise(accounting, share, reach), reach):
+        raise BudgetError(
+            f"certify leaves too little of the budget for the error of each of {marginals:,} marginals: its noise would be too large to be drawn. Nothing was "
+            "charged. Raise certify or the budget, name fewer marginals (workload), or leave certify out."
+        )
 
 
 def certify(

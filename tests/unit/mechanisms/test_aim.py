@@ -10,7 +10,7 @@ from understudy.data import LocalTable
 from understudy.engine import model_size
 from understudy.errors import BudgetError, DomainTooLarge
 from understudy.marginals import Workload, all_kway, workload_error
-from understudy.mechanisms import Model
+from understudy.mechanisms import Model, create
 from understudy.mechanisms.marginal.aim import AIM
 from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, Ledger, PureDP, SeededRandomness, Unit
 from understudy.privacy.accounting.accounting import ACCOUNTINGS
@@ -184,3 +184,22 @@ def test_what_comes_first_gets_its_share_and_the_budget_holds() -> None:
 def test_shares_of_what_comes_first_are_checked(first: object) -> None:
     with pytest.raises(BudgetError, match="first"):
         AIM(first=first)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("method", ["aim", "sift"])
+def test_a_certificate_whose_noise_cannot_be_drawn_is_refused_before_anything_is_charged(method: str) -> None:
+    """Noise on a number is drawn in steps of its grid, of which a scale has at most 2**40; the look comes last, when all the rest is paid for."""
+    schema = Schema.parse(
+        "columns: [{name: a, kind: boolean}, {name: b, kind: boolean}, {name: c, kind: boolean}]"
+    )
+    table = LocalTable(schema, {name: np.array([0, 1] * 50) for name in "abc"})
+    for epsilon, refused in ((1e-6, True), (1e-3, False)):
+        budget, unit = PureDP(epsilon), Unit.add_remove()
+        with Ledger.in_memory(budget=budget, unit=unit) as book:
+            curator = Curator(table, unit=unit, ledger=book)
+            if refused:
+                with pytest.raises(BudgetError, match="certify leaves too little"):
+                    create(method, certify=0.2).fit(curator, budget)
+                assert book.spent == 0
+            else:
+                assert create(method, certify=0.2).fit(curator, budget).total >= 0

@@ -42,6 +42,7 @@ from understudy.mechanisms.rounds import (
     expected_absolute_noise,
     hopeful,
     measure_worst,
+    require_certificate,
     require_fixed,
     small_of_groups,
 )
@@ -335,6 +336,7 @@ class AIM(Synthesizer):
         require_fixed(schema, self._fixed(), self.max_model_mb)
         accounting = self.accounting(budget, schema, unit)
         total = accounting.total(budget)
+        require_certificate(accounting, unit, self.certify * total, len(workload.cliques))
         price = self._first_price(domain, total)
         noise = self._noise(accounting, unit, price.measure)
         design: list[tuple[Clique, Noise]] = [
