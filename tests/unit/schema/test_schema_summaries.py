@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -22,7 +24,7 @@ COLUMNS = [
     {"name": "ward", "kind": "categorical", "values": ["a", "b", "c"]},
     {"name": "grade", "kind": "ordinal", "values": ["low", "middle", "high"]},
 ]
-SUMMARIES = [
+SUMMARIES: list[dict[str, Any]] = [
     {"name": "all_nights", "of": "nights", "by": "sum", "bins": [0, 2, 6, 12]},
     {"name": "usual_nights", "of": "nights", "by": "mean", "bins": {"edges": [0, 1, 2, 5]}},
     {"name": "longest", "of": "nights", "by": "max"},
@@ -33,7 +35,7 @@ SUMMARIES = [
 ]
 
 
-def schema_of(*, empty: bool = False, summaries: list[dict[str, object]] = SUMMARIES) -> Schema:
+def schema_of(*, empty: bool = False, summaries: Any = SUMMARIES) -> Schema:
     entity = {"id": "who", "order": "day", "max_events": 6, "summaries": summaries}
     more = {"min_events": 0, "tables": ["people", "stays"]} if empty else {}
     return Schema.from_dict({"columns": COLUMNS, "entity": entity | more})
@@ -43,30 +45,24 @@ def table_of(people: list[int], seed: int, *, empty: bool) -> EventsTable:
     """Rows of entities, all about each decided by its own number and the seed."""
     found: list[tuple[int, ...]] = []
     alone = 0
-    for place, who in enumerate(people):
+    for who in people:
         rng = np.random.default_rng([seed, who])
-        rows = int(rng.integers(0 if empty else 1, 9))
-        alone += rows == 0
-        days = np.sort(rng.choice(30, rows, replace=False))
-        found += [(place, int(day), *(int(rng.integers(size)) for size in (6, 3, 3))) for day in days]
+        many = int(rng.integers(0 if empty else 1, 9))
+        alone += many == 0
+        days = np.sort(rng.choice(30, many, replace=False))
+        found += [(who, int(day), *(int(rng.integers(size)) for size in (6, 3, 3))) for day in days]
     codes = np.array(found, dtype=np.int64).reshape(-1, 5)
     schema = schema_of(empty=empty)
-    numbers = np.unique(codes[:, 0], return_inverse=True)[1]
     columns = {
         "day": codes[:, 1] // 5, "nights": codes[:, 2], "ward": codes[:, 3], "grade": codes[:, 4],
     }  # fmt: skip
-    rows = LocalTable(schema, columns, persons={"who": numbers})
+    rows = LocalTable(schema, columns, persons={"who": codes[:, 0]})
     return EventsTable(rows, order=codes[:, 1], without=WithoutEvents(alone, {}) if empty else None)
 
 
 def records(people: list[int], seed: int, most: int, *, empty: bool) -> dict[tuple[int, ...], int]:
     table = table_of(people, seed, empty=empty)
-    words = []
-    for who in people:  # the words of a row follow from whose it is
-        rng = np.random.default_rng([seed, who])
-        rows = int(rng.integers(0 if empty else 1, 9))
-        words += [int(np.random.default_rng([who, place]).integers(1 << 62)) for place in range(rows)]
-    made = table.truncated("who", most, np.array(words, np.uint64))
+    made = table.truncated("who", most, np.random.default_rng(seed).bytes(32))
     codes, counts = made.distinct(made.schema.names)
     return dict(zip(map(tuple, codes.tolist()), counts.tolist(), strict=True))
 
@@ -79,7 +75,9 @@ def records(people: list[int], seed: int, most: int, *, empty: bool) -> dict[tup
     seed=st.integers(0, 2**32 - 1),
     empty=st.booleans(),
 )
-def test_an_entity_changes_its_own_records_alone(others, after, most, seed, empty):
+def test_an_entity_changes_its_own_records_alone(
+    others: list[int], after: int | None, most: int, seed: int, empty: bool
+) -> None:
     """Added or removed (``after`` is None), or replaced, with all its rows; the marginal of all columns, summaries included, moves by no more than the unit says."""
     unit = Unit("add-remove" if after is None else "replace-one", most, "who")
     left = records([*others, 50], seed, most, empty=empty)
@@ -91,10 +89,12 @@ def test_an_entity_changes_its_own_records_alone(others, after, most, seed, empt
         assert change.sum() == most
 
 
-def test_a_summary_of_other_people_too_breaks_the_bound_that_the_test_above_checks(monkeypatch):
+def test_a_summary_of_other_people_too_breaks_the_bound_that_the_test_above_checks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     honest = Summary.codes
 
-    def broken(self, of, codes, who, entities, **more):
+    def broken(self: Summary, of: Any, codes: Any, who: Any, entities: int, **more: Any) -> Any:
         return honest(self, of, codes, np.maximum(who - 1, 0), entities, **more)
 
     monkeypatch.setattr(Summary, "codes", broken)
@@ -106,7 +106,7 @@ def test_a_summary_of_other_people_too_breaks_the_bound_that_the_test_above_chec
 
 
 @pytest.mark.parametrize("empty", [False, True])
-def test_codes_are_those_of_a_computation_by_hand(empty):
+def test_codes_are_those_of_a_computation_by_hand(empty: bool) -> None:
     table = table_of(list(range(40)), 3, empty=empty)
     entities, _ = table.levels()
     (codes,) = (chunk for chunk in entities.chunks())
@@ -114,12 +114,12 @@ def test_codes_are_those_of_a_computation_by_hand(empty):
         {name: np.asarray(table._columns[name]).astype(int) for name in ("nights", "ward", "grade")}
     )
     frame["nights"] = frame["nights"].where(frame["nights"] < 5).astype(float)
-    frame["who"], frame["day"] = table._persons["who"], table._order
+    frame["who"], frame["day"] = table._persons["who"].numbers, table._order
     groups = frame.sort_values(["who", "day"]).groupby("who")
     total, mean = groups["nights"].sum(), groups["nights"].mean()
     absent = total.index[groups["nights"].count() == 0]
 
-    def or_missing(series: pd.Series, size: int) -> list[int]:
+    def or_missing(series: Any, size: int) -> Any:
         return series.where(~series.index.isin(absent), size - 1).astype(int).tolist()
 
     alone = 0 if table._without is None else table._without.number
@@ -136,7 +136,7 @@ def test_codes_are_those_of_a_computation_by_hand(empty):
         assert codes[name].tolist() == wanted, name
 
 
-def test_summaries_are_columns_of_entities_and_rules_of_records():
+def test_summaries_are_columns_of_entities_and_rules_of_records() -> None:
     schema = schema_of()
     parts = EventColumns.of(schema)
     assert parts.summaries == tuple(item["name"] for item in SUMMARIES)
@@ -153,15 +153,19 @@ def test_summaries_are_columns_of_entities_and_rules_of_records():
     assert rule.allowed(counted.domain).tolist() == [[True, True], [False, True], [True, True]]
     assert Schema.from_dict(schema.to_dict()) == schema
     assert schema.to_dict()["entity"]["summaries"][2] == {"name": "longest", "of": "nights", "by": "max"}
-    assert schema.select(["day", "ward"]).entity.summaries == schema.entity.summaries[4:6]
+    few = schema.select(["day", "ward"])
+    assert few.entity is not None
+    assert schema.entity is not None
+    assert few.entity.summaries == schema.entity.summaries[4:6]
 
 
-def test_values_beside_rows():
+def test_values_beside_rows() -> None:
     schema = schema_of(empty=True)
     rows = pd.DataFrame(
         {"nights": [3, None, 1, 4], "ward": ["a", "b", "c", "a"], "grade": ["low", "high", "high", "middle"]}
     )
     who = np.array([0, 0, 0, 2])
+    assert schema.entity is not None
     found = {
         item.name: item.values(schema.column(item.of), rows[item.of], who, 3).tolist()
         for item in schema.entity.summaries
@@ -199,12 +203,12 @@ def test_values_beside_rows():
         ("longest", "must be a mapping"),
     ],
 )
-def test_what_is_wrong_with_a_summary_is_said(item, said):
+def test_what_is_wrong_with_a_summary_is_said(item: Any, said: str) -> None:
     with pytest.raises(SchemaError, match=said):
         schema_of(summaries=[item])
 
 
-def test_what_is_wrong_with_summaries_together_is_said():
+def test_what_is_wrong_with_summaries_together_is_said() -> None:
     with pytest.raises(SchemaError, match="needs rows in order"):
         Schema.from_dict({"columns": COLUMNS, "entity": {"id": "who", "summaries": [SUMMARIES[5]]}})
     with pytest.raises(SchemaError, match="is fixed about an entity"):
