@@ -271,6 +271,10 @@ class SparkSession_(Session):
         text = self.sql(query)
         return self.guarded(lambda: self._spark.sql(text))
 
+    def shuffle_partitions(self) -> int:
+        """Return into how many partitions Spark divides what is sent between executors."""
+        return self.guarded(lambda: max(1, int(str(self._spark.conf.get("spark.sql.shuffle.partitions")))))
+
     def _run(self, sql: str) -> Iterator[pa.RecordBatch]:
         table = self._spark.sql(sql).toArrow()
         yield from table.to_batches(max_chunksize=BATCH_ROWS)

@@ -16,12 +16,13 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import re
 import secrets
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -49,6 +50,8 @@ from understudy.data.sql.source import Database
 from understudy.data.table import DEFAULT_CHUNK_ROWS, Encoded, read_without
 from understudy.errors import DataError, Problems
 from understudy.schema import Domain
+from understudy.schema.coding.cells import MISSING, OUTSIDE, UNREADABLE
+from understudy.schema.columns.column import settle
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -88,9 +91,13 @@ class Work:
 
     def prepared(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch | pa.Table]:
         """Iterate over the prepared records of a partition. Private."""
-        if self.version != version("understudy"):
+        try:
+            here = version("understudy")
+        except PackageNotFoundError:
+            here = "of an unknown version"
+        if self.version != here:
             raise DataError(
-                f"The executors of Spark have understudy {version('understudy')}, and this is {self.version}. Install the same version on all of them."
+                f"The executors of Spark have understudy {here}, and this is {self.version}. Install the same version on all of them."
             )
         wanted = [*self.columns, *([] if self.id_column is None else [self.id_column])]
         for batch in _larger(batches):
@@ -177,6 +184,8 @@ def count_partition(
         yield _pieces([_PROBLEM], [0], [None], [_told(error)])
         return
     yield _pieces([_ROWS], [counter.rows], [None], [None])
+    if not counter.rows:
+        return
     for number, counts in enumerate(_cut(counter.state)):
         yield _pieces([number], [0], [counts.astype("<i8", copy=False).tobytes()], [None])
 
@@ -450,11 +459,13 @@ class SparkTable(Encoded):
         work = self._work(self._schema.names, id_column)
         kinds = ", ".join(["p0 long", "p1 long", _kinds("r", width)])
         sent = self._encoded(work, partial(records_of_persons, work, key, True), kinds)
+        partitions = self._session.shuffle_partitions()
         table = copy.copy(self)
         table._id_column = None
         table._kept = self._session.guarded(
             lambda: (
-                sent.repartition("p0", "p1")
+                # a fixed number of partitions: Spark may not divide one of them, and with it a person, while it runs
+                sent.repartition(partitions, "p0", "p1")
                 .sortWithinPartitions("p0", "p1")
                 .mapInArrow(partial(choose_in_partition, domain, int(max_rows), key), _kinds("r", width))
                 .persist(StorageLevel.DISK_ONLY)
@@ -491,7 +502,6 @@ class SparkTable(Encoded):
     def _counted(self, cliques: Sequence[Clique], work: Work | Kept) -> MarginalCounter:
         """Run one job of counting; return a counter with the counts of all rows."""
         counter = MarginalCounter(self._schema.domain, cliques)
-        pieces = sum(1 for _ in _cut(counter.state))
         adders = 1 + sum(totals.nbytes for totals in counter.state) // ADDED_BYTES
         counting = partial(count_partition, work, self._schema.domain, cliques)
         partial_counts = self._encoded(work, counting, _PIECES)
@@ -499,19 +509,19 @@ class SparkTable(Encoded):
             lambda: partial_counts.repartition(adders, "piece").mapInArrow(add_pieces, _PIECES)
         )
         self._refuse(answer["told"].drop_null().to_pylist())
-        told = {
-            piece: (rows, counts)
-            for piece, rows, counts in zip(
-                *(answer[name].to_pylist() for name in ("piece", "rows", "counts")), strict=True
-            )
-        }
-        rows = told.pop(_ROWS, (0, None))[0]
-        if rows and sorted(told) != list(range(pieces)):
+        pieces = list(_cut(counter.state))
+        rows, found = 0, set()
+        for piece, number, counts in zip(
+            *(answer[name].to_pylist() for name in ("piece", "rows", "counts")), strict=True
+        ):
+            if piece == _ROWS:
+                rows += number
+            else:
+                pieces[piece] += np.frombuffer(counts, "<i8")
+                found.add(piece)
+        if rows and len(found) != len(pieces):
             raise changed(self._session.source.label)
-        for number, into in enumerate(_cut(counter.state)):
-            if number in told:
-                into += np.frombuffer(told[number][1], "<i8")
-        counter.merge(rows, [np.zeros_like(totals) for totals in counter.state])
+        counter.restore(rows, counter.state)
         return counter
 
     def _collected(self, job: Callable[[], Any]) -> pa.Table:
@@ -531,14 +541,26 @@ class SparkTable(Encoded):
                 "may quote records. Check the table, its columns and their types. The question was not answered, so nothing was drawn for it."
             )
         heading = "The table does not fit the schema"
-        lines = {line for words in told for line in words.removeprefix(f"{heading}:\n").split("\n")}
         if not all(words.startswith(heading) for words in told):
-            raise DataError(sorted(told)[0])
+            raise DataError(sorted(words for words in told if not words.startswith(heading))[0])
+        lines = [line.removeprefix("  - ") for words in told for line in words.split("\n")[1:]]
         problems = Problems(heading)
-        for name in self._schema.names:
-            own = sorted(line.removeprefix("  - ") for line in lines if f"Column {name!r}" in line)
+        for column in self._schema.columns:
+            start = f"Column {column.name!r} "
+            own = {
+                sentence
+                for line in lines
+                if line.startswith(start)
+                for sentence in re.split(f" (?={re.escape(start)})", line)
+            }
+            order = [
+                sentence
+                for mark in (MISSING, OUTSIDE, UNREADABLE)
+                for sentence in settle(column, np.array([mark], np.int32))[1]
+            ]
+            known = [sentence for sentence in order if sentence in own]
             if own:
-                problems.add(" ".join(own))
+                problems.add(" ".join([*known, *sorted(own.difference(known))]))
         problems.raise_if_any(DataError)
 
     def _distinct(self, names: Sequence[str]) -> Iterator[tuple[dict[str, Codes], Counts]]:
