@@ -254,12 +254,12 @@ class Entity:
                 )
             else:
                 found += item.problems(columns[item.of], ordered=self.order is not None)
-        names = [item.name for item in self.summaries]
+        called = [item.name for item in self.summaries]
         taken = {*columns, self.id, self.reference, self.count}
         found += [
             f"entity.summaries {name!r}.name: is the name of another column"
-            for place, name in enumerate(names)
-            if name in taken or name in names[:place]
+            for place, name in enumerate(called)
+            if name in taken or name in called[:place]
         ]
         found += [
             f"entity.link: the groups of {name!r} are chosen by a fit, so the row before cannot be linked by it"

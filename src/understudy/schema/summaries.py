@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -115,7 +115,7 @@ class Summary:
             )
         if wrong:
             return None, wrong
-        return cls(plain["name"], plain["of"], by, value, edges), []
+        return cls(plain["name"], plain["of"], cast(By, by), value, edges), []
 
     def to_plain(self) -> dict[str, Any]:
         """Return the summary as plain values."""
