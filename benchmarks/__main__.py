@@ -21,6 +21,7 @@ QUICK = {
     "aim": ["--quick"],
     "ablation": ["--quick"],
     "auto": ["--quick"],
+    "sift_parts": ["--quick"],
     "for_column": ["--quick"],
     "aim_figures": ["--quick"],
     "every_table": ["--quick"],

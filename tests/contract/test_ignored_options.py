@@ -62,6 +62,10 @@ NEEDS: dict[tuple[str, ...], str] = {
     ("modips", "deviation", "usual"): AUTO,
     ("aim", "smooth"): "acts on columns whose noise is large beside their counts",
     ("sift", "max_model_mb"): MEMORY,
+    (
+        "sift",
+        "measure_share",
+    ): "acts on rounds, which follow where the distances of triples would be mostly noise",
     ("mst", "max_model_mb"): MEMORY,
     ("gaussian", "max_model_mb"): MEMORY,
     ("hdmm-pgm", "max_model_mb"): MEMORY,

@@ -18,6 +18,7 @@ from understudy.audit.observers import (
     failure,
     observe,
     pairs_for,
+    related_pair,
 )
 from understudy.audit.trials import claim_of
 from understudy.curator import Curator
@@ -41,12 +42,16 @@ _SMALL = {
 }
 SHARP: Mapping[str, dict[str, Any]] = {
     "smoothed-histogram": {"records": 1},
+    "sift": {"gap_share": 0.3, "column_noise": 0},
     "gem": {"hidden": 8, "steps": 5, "batch": 16, "inputs": 4},
     "dpctgan": _SMALL,
     "patectgan": _SMALL | {"teachers": 2, "teacher_dim": 2, "questions": 1},
 }
 """Options with which a mechanism spends its whole budget on what one run shows, and networks so small that a fit takes
 milliseconds: what is charged and released is the same, what is learnt from it is not the question."""
+
+LOOKS_TWICE = ("sift",)
+"""Mechanisms that compare triples of columns with a model of the pairs they measured, which takes three columns that depend on each other."""
 
 PERSON_ROWS = 2
 
@@ -108,6 +113,8 @@ def subjects_of(synthesizer: Synthesizer, budget: Budget) -> list[Subject]:
             found += _first_taken(synthesizer, budget, texts, relation, rows, places)
         if synthesizer.name in CONDITIONAL and not (isinstance(budget, GDP) and relation == "replace-one"):
             found.append(entity_pair(relation, max_rows=PERSON_ROWS))
+        if synthesizer.name in LOOKS_TWICE:
+            found.append(related_pair(relation))
     return [_subject(synthesizer, pair, budget) for pair in found]
 
 

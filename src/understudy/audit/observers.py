@@ -34,6 +34,9 @@ WIDE = (
 )
 """Schemas with something to choose: columns to relate, or bins to merge."""
 
+RELATED = "{name: audit related bits, columns: [{name: a, kind: boolean}, {name: b, kind: boolean}, {name: c, kind: boolean}]}"
+"""Columns that agree with each other: a mechanism that looks at pairs first has triples to look at after them."""
+
 _CROWD = 20
 _OTHERS = 3
 CROWDED = 5
@@ -110,6 +113,26 @@ def pairs_for(text: str, relation: str, *, max_rows: int = 1) -> Iterator[Pair]:
         )
         other = partly if len(sizes) > 1 else [(size - 1) // 2 for size in sizes]
         yield Pair("two outliers", unit, _table(schema, [*crowd, high]), _table(schema, [*crowd, other]))
+
+
+def related_pair(relation: str) -> Pair:
+    """Return a crowd of two opposite kinds, and one record that contradicts both, or none, or one that does not.
+
+    Examples
+    --------
+    >>> [int(x.sum()) for x in related_pair("add-remove").counts(("a", "b"))]
+    [21, 20]
+    """
+    schema = Schema.parse(RELATED)
+    crowd = [[0, 0, 0], [1, 1, 1]] * (_CROWD // 2)
+    unit = Unit.add_remove() if relation == "add-remove" else Unit.replace_one()
+    instead = [] if relation == "add-remove" else [[1, 1, 1]]
+    return Pair(
+        "one who contradicts two kinds",
+        unit,
+        _table(schema, [*crowd, [0, 1, 0]]),
+        _table(schema, crowd + instead),
+    )
 
 
 def _people(schema: Schema, relation: str, low: list[int], high: list[int], max_rows: int) -> Pair:

@@ -236,6 +236,13 @@ def test_nothing_fails_after_a_charge_on_a_table_of_nobody(rows: int, unit: Unit
     assert len(model.sample(5, seed=0)) == 5
 
 
+@pytest.mark.parametrize("budget", [ZCDP(0.01), ZCDP(2.0), PureDP(1.0), PureDP(100.0)], ids=repr)
+def test_a_large_share_for_distances_leaves_something_for_the_rest(budget: Any) -> None:
+    """Columns that are measured again may take seven tenths: shares of the whole would not add up."""
+    model, _ = fit(tangled(400), budget, gap_share=0.4)
+    assert len(model.sample(5, seed=0)) == 5
+
+
 def test_the_same_table_and_noise_give_the_same_model() -> None:
     """Nothing but the curator is random: a fit can be repeated from its noise."""
     private = tangled(2_000)

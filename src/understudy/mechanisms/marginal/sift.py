@@ -352,7 +352,9 @@ class Sift(Synthesizer):
         learner = _Learner(
             self, curator, measured, rows, trust=_between(relative, (0.0175, 1.0), (0.0375, 0.5))
         )
-        gaps, statistics = self._dependences(curator, learner, pairs, self.gap_share * total, rows)
+        gaps, statistics = self._dependences(
+            curator, learner, pairs, self._for_distances(curator, total, reserve), rows
+        )
         triples = self._triples(accounting, unit, cliques, domain, total, rows)
         left = curator.remaining - reserve
         parts = self._worth_noise(
@@ -378,7 +380,7 @@ class Sift(Synthesizer):
                     found,
                     triples,
                     weights,
-                    self.gap_share * total,
+                    self._for_distances(curator, total, reserve),
                     reserve,
                     statistics,
                 )
@@ -407,6 +409,10 @@ class Sift(Synthesizer):
             history=log.close(known, certificate=certificate),
             statistics=statistics,
         )
+
+    def _for_distances(self, curator: Curator, total: float, reserve: float) -> float:
+        """Return what distances of pairs, or of triples, may cost: at most half of what is left, where columns took more than their share."""
+        return min(self.gap_share * total, 0.5 * (curator.remaining - reserve))
 
     def _dependences(
         self, curator: Curator, learner: _Learner, pairs: Sequence[Clique], cost: float, rows: float
