@@ -189,7 +189,9 @@ def test_shares_of_what_comes_first_are_checked(first: object) -> None:
 @pytest.mark.parametrize("method", ["aim", "sift"])
 def test_a_certificate_whose_noise_cannot_be_drawn_is_refused_before_anything_is_charged(method: str) -> None:
     """Noise on a number is drawn in steps of its grid, of which a scale has at most 2**40; the look comes last, when all the rest is paid for."""
-    schema = Schema.parse("columns: [{name: a, kind: boolean}, {name: b, kind: boolean}, {name: c, kind: boolean}]")
+    schema = Schema.parse(
+        "columns: [{name: a, kind: boolean}, {name: b, kind: boolean}, {name: c, kind: boolean}]"
+    )
     table = LocalTable(schema, {name: np.array([0, 1] * 50) for name in "abc"})
     for epsilon, refused in ((1e-6, True), (1e-3, False)):
         budget, unit = PureDP(epsilon), Unit.add_remove()
