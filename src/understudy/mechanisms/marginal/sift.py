@@ -251,8 +251,8 @@ class Sift(Synthesizer):
         if self.pair_share is not None or self.rounds is not None:
             return []
         rows = max(1.0, rows)
-        found = [clique for clique in cliques if len(clique) == 3]
-        found = above_noise(domain, found, noise_for(accounting, unit, total), rows)
+        all_triples: list[Clique] = [clique for clique in cliques if len(clique) == 3]
+        found = above_noise(domain, all_triples, noise_for(accounting, unit, total), rows)
         if not found:
             return []
         noise = distance_noise(accounting, unit, self.gap_share * total, len(found))
