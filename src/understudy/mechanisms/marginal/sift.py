@@ -42,10 +42,12 @@ from understudy.mechanisms.marginal.public import (
 from understudy.mechanisms.options import at_least, positive, refuse, shares
 from understudy.mechanisms.queries.asking import above_noise, require_narrow
 from understudy.mechanisms.rounds import (
+    can_be_drawn,
     certify,
     columns_again,
     expected_absolute_noise,
     measure_worst,
+    require_certificate,
     require_fixed,
     small_first,
 )
@@ -220,7 +222,9 @@ class Sift(Synthesizer):
         if not pairs:
             return None
         released = self._distance_noise(accounting, unit, self.gap_share * total, pairs)
-        if _deviation(released) > _HOPELESS * max(1.0, rows):
+        if _deviation(released) > _HOPELESS * max(1.0, rows) or not can_be_drawn(
+            released, float(unit.histogram_l1)
+        ):
             return None
         return _deviation(distance_noise(accounting, unit, 0.05 * total, pairs)) / max(1.0, rows)
 
@@ -272,7 +276,11 @@ class Sift(Synthesizer):
         require_same_columns(self.prior, domain)
         require_fixed(schema, [(name,) for name in domain.names], self.max_model_mb)
         accounting = self.accounting(budget, schema, unit)
-        total = accounting.total(budget) * (1 - self.certify)
+        whole = accounting.total(budget)
+        require_certificate(
+            accounting, unit, self.certify * whole, len(workload_for(self.workload, domain).cliques)
+        )
+        total = whole * (1 - self.certify)
         columns = noises_by_size(accounting, unit, self.column_share * total, domain.sizes)
         rows = 10_000.0 if schema.row_count is None else float(schema.row_count)
         about = "" if schema.row_count is not None else f" for {rows:,.0f} rows"
