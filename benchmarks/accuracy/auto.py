@@ -176,6 +176,8 @@ def run_cell(spec: Record, *, timeout: float) -> Record:
     except DomainTooLarge as error:
         return {"status": "refused", "message": str(error)[:200]}
     found = run_forked(fit_cell, spec, wall=6 * timeout + 60)
+    if found["status"] == "failed" and found["message"].endswith("exit code -9"):
+        return {"status": "refused", "message": "ended by the system, for want of memory"}
     return {"status": "timeout", "timeout": timeout} if found["status"] == "stopped" else found
 
 
