@@ -16,6 +16,7 @@ from understudy.privacy import Ledger
 
 KERNELS = [
     "data.counting.kernels",
+    "data.counting.person_kernels",
     "engine.graphical.elimination",
     "engine.graphical.kernels",
     "engine.record_fitting.kernels",
