@@ -208,7 +208,7 @@ def go_on(folder: Path, side: Path, job: Job, *, roomy: bool) -> str:
     if again.code != 0 and lost:
         return "one answer lost, on a full ledger"
     if again.code == 0:
-        if not job.is_release and kept and f" {kept} answers" not in again.out:
+        if not job.is_release and kept and f" {kept} answers" not in again.out + again.err:
             raise Fault(
                 f"{kept} paid answers were kept, and not all of them were repeated: {again.out[:200]}"
             )

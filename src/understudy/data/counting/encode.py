@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import queue
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from itertools import chain, islice
+from contextlib import suppress
+from itertools import chain, islice, repeat
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -30,6 +32,8 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+_LOOK = 0.05
+"""Seconds after which a thread that waits for another looks whether it is still there."""
 
 
 def threads() -> int:
@@ -85,23 +89,28 @@ def ahead(work: Callable[[T], R], items: Iterator[T], *, threads: int) -> Iterat
 def in_threads(work: Callable[[Iterator[T]], R], items: Iterator[T], *, threads: int) -> list[R]:
     """Call ``work`` in threads with iterators that share some items, each of which one of them gets; return what they return.
 
-    Items are taken one at a time, in their order. After an error no further items are handed out, and the first error comes up when all have ended.
+    Items are taken one at a time, in their order and in the calling thread, since some drivers of databases may be used in one thread alone. After an error no further
+    items are handed out, and the first error comes up when all have ended.
 
     Examples
     --------
     >>> sorted(sum(in_threads(list, iter(range(5)), threads=2), []))
     [0, 1, 2, 3, 4]
     """
-    lock, failed = threading.Lock(), threading.Event()
-    end = object()
+    if threads <= 1:
+        return [work(items)]
+    waiting: queue.Queue[Any] = queue.Queue(1)
+    failed, end = threading.Event(), object()
 
     def shared() -> Iterator[T]:
-        while True:
-            with lock:
-                item = end if failed.is_set() else next(items, end)
+        while not failed.is_set():
+            try:
+                item = waiting.get(timeout=_LOOK)
+            except queue.Empty:
+                continue
             if item is end:
                 return
-            yield item  # type: ignore[misc]
+            yield item
 
     def run() -> R:
         try:
@@ -110,13 +119,18 @@ def in_threads(work: Callable[[Iterator[T]], R], items: Iterator[T], *, threads:
             failed.set()
             raise
 
-    if threads <= 1:
-        return [run()]
     with ThreadPoolExecutor(threads, thread_name_prefix="understudy-count") as pool:
         try:
-            waiting = [pool.submit(run) for _ in range(threads)]
-            return [future.result() for future in waiting]
-        except BaseException:  # an interruption too: the others end with the batch they are at
+            running = [pool.submit(run) for _ in range(threads)]
+            for item in chain(items, repeat(end, threads)):
+                while not failed.is_set() and not all(future.done() for future in running):
+                    with suppress(queue.Full):
+                        waiting.put(item, timeout=_LOOK)
+                        break
+                else:  # nobody wants it any more
+                    break
+            return [future.result() for future in running]
+        except BaseException:  # of the items, or an interruption: the threads end with the item they are at
             failed.set()
             raise
 
