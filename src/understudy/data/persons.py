@@ -2,7 +2,8 @@
 
 **Who is who.** A person is a *text*: the id as `id_text` writes it, the same whichever file, frame, library or database held it. The whole number 7, the real number 7.0, the decimal
 7.00 and the text ``7`` are one person; the texts ``7``, ``07`` and `` 7`` are three, because nobody can say that they are not. Text is compared character by
-character; nothing is trimmed, folded or normalised. An id that is missing (nothing entered, not a number, an empty field of a CSV file) is refused.
+character; nothing is trimmed, folded or normalised. An id that is missing (nothing entered, not a number, an empty field of a CSV file, or a word for a missing entry
+such as ``NA``) is refused.
 
 **Which rows stay.** Let ``K`` be a key of 256 bits from the curator's generator. Every person gets a 128-bit hash of its text, keyed with the first half of ``K``
 (`person_keys`). Rows of a person with equal records are numbered 0, 1, ...; which of them gets which number makes no difference, because they are equal. So every row has a
