@@ -588,7 +588,6 @@ MUTANTS = (
         "one event record more of each person",
         one_record_more,
         {
-            "audit of a method": audited(_laplace(), ENTITY, runs=1_200),
             "entity check": entities_hold,
             "check of entities without events": idle_entities_hold,
         },
