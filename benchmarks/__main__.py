@@ -32,8 +32,10 @@ QUICK = {
     "neighbours": ["--quick"],
     "levels": ["--quick"],
     "people": ["--quick"],
+    "peers": ["--quick"],
     "plan_errors": ["--quick"],
     "real_tables": ["--quick"],
+    "refits": ["--quick"],
     "series": ["--rows", "4000", "--seeds", "1"],
     "weights": ["--quick"],
     "large_parquet": ["1000000"],
@@ -41,6 +43,7 @@ QUICK = {
     "large_fit": ["1000000"],
     "large_output": ["1000000"],
     "cost_model": ["--rows", "200000"],
+    "spark_cluster": ["300000", "1000000", "--workers", "2", "--memory", "1g"],
     "wide": ["60", "2000", "10"],
 }
 """Arguments of the quick form; benchmarks that are not named here are quick by themselves."""

@@ -70,6 +70,7 @@ RUNS = (
     _run(
         "error-bounds", "accuracy.error_bounds", "--runs 20 --epsilon 1 --out .benchmarks/error_bounds.jsonl"
     ),
+    _run("refits", "accuracy.refits"),
     _run(
         "families",
         "accuracy.families",
@@ -88,7 +89,16 @@ RUNS = (
         " --out .benchmarks/families",
     ),
     _run("auto", "accuracy.auto", "--until 200 --write"),
+    _run("ten-tables", "accuracy.ten_tables", "--seeds 3 --until 0 --write"),
+    _run(
+        "peers", "accuracy.peers", "--cpu-limit 300 --memory-limit 4000 --no-run"
+    ),  # needs environments and hours: a run without --no-run adds cells
     _run("for-column", "accuracy.for_column", "--write"),
+    _run(
+        "for-column-sift",
+        "accuracy.for_column",
+        "--methods sift --workloads weight:8 --tables adult15,acs13,bank,hmeq --seeds 1 --out .benchmarks/for_column_sift",
+    ),
     _run("single-columns", "accuracy.single_columns"),
     _run("within-bins", "accuracy.within_bins"),
     _run("noise", "speed.noise"),
@@ -103,6 +113,7 @@ RUNS = (
     _run("levels", "accuracy.levels"),
     _run("plan-errors", "accuracy.plan_errors", "--write"),
     _run("people", "accuracy.people", "--seeds 3"),
+    _run("linked-peer", "accuracy.linked_peer", "--entities 20000 --methods mst:size_sliced"),
     _run("weights", "accuracy.weights", ""),
     _run("wrong-numbers", "papers.wrong_numbers"),
     _run("criteria", "releases.criteria"),
@@ -116,6 +127,7 @@ RUNS = (
     _run("deniability-figure6", "papers.deniability", "--part figure6 --models 5 --write"),
     _run("deniability-table4", "papers.deniability", "--part table4 --splits 2 --write"),
     _run("release-frontier", "releases.release_frontier", "--candidates 40 --write"),
+    _run("release-low", "releases.release_frontier", "--example low --totals 0.8 --candidates 100 --jobs 1"),
     _run(
         "release-variants",
         "releases.release_frontier",
@@ -150,7 +162,8 @@ RUNS = (
     _run("dips-study4", "papers.dips", "--studies 4 --by-budget --write"),
     _run("dips-fertility", "papers.dips", "--studies fertility"),
     _run("large-count", "speed.large_count", "10000000"),
-    _run("large-count-full", "speed.large_count", "100000000 --cores 2"),
+    _run("large-count-full", "speed.large_count", "100000000 --cores 1,2"),
+    _run("spark-cluster", "speed.spark_cluster", "1000000 100000000"),
     _run("large-fit", "speed.large_fit", "1000000 10000000 100000000"),
     _run("large-output", "speed.large_output", "1000000 10000000 100000000"),
     _run("faults", "trust.faults"),

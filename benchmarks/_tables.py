@@ -17,6 +17,11 @@ from understudy.schema import Domain, Integer, Schema
 
 PLACES = (Path("../shared/data"), Path(__file__).resolve().parents[2] / "shared" / "data")
 WORKLOADS = ("all-3way", "target", "skewed")
+ORIGIN = (
+    "They are not part of the package, and nothing is downloaded. The tables of paper AIM are public, coded as whole numbers, with their domains: adult in github.com/ryan112358/private-pgm "
+    "(data/), msnbc, fire and nltcs in github.com/ryan112358/nist-synthetic-data-2021 (extensions/datasets/), salary and titanic in github.com/Miguel-Fuentes/JAM_AiStats "
+    "(data/). Put each where benchmarks/_tables.py names it, such as adult/adult.csv.gz."
+)
 
 
 @dataclass(frozen=True)
@@ -155,7 +160,9 @@ def find_data(folder: Path | None) -> Path:
         if place.is_dir():
             return place.resolve()
     looked = " or ".join(str(place) for place in (PLACES[:1] if folder is None else (folder,)))
-    raise DataError(f"There are no benchmark tables in {looked}. Say where they are with --data DIR.")
+    raise DataError(
+        f"There are no benchmark tables in {looked}. Say where they are with --data DIR. {ORIGIN}"
+    )
 
 
 def load(name: str, folder: Path) -> LocalTable:
@@ -169,7 +176,7 @@ def load(name: str, folder: Path) -> LocalTable:
     source = ALL[name]
     missing = [part for part in (source.table, source.domain) if not (folder / part).exists()]
     if missing:
-        raise DataError(f"The table {name} needs {' and '.join(missing)} in {folder}.")
+        raise DataError(f"The table {name} needs {' and '.join(missing)} in {folder}. {ORIGIN}")
     if source.read is not None:
         frame, sizes = source.read(folder)
     else:

@@ -125,8 +125,10 @@ def page(note: str) -> str:
         "# Every look at the records\n",
         f"The {len(found) - prepaid} functions in which a charge is committed and what was under seal is then opened with noise, and "
         f"{prepaid} methods of what they return, which open what was paid for before. "
-        "Nothing else in the package reads a record for a release: mechanisms call these, and a test compares this page "
-        "with the code. An exact number of rows that is public (declared, or fixed by the unit) is no look: it costs nothing and is "
+        "Mechanisms of the package call these and open nothing themselves; a test reads their source, and another compares this page "
+        "with the code. The numbers that acceptance criteria, private regressions and accounted measures are about are computed from the records "
+        "under seal and opened by these looks: [below](#computed-under-seal). "
+        "What sets rows aside, cleans, derives and counts them comes before a curator is made and is part of the facts of the table. An exact number of rows that is public (declared, or fixed by the unit) is no look: it costs nothing and is "
         "written into the ledger as a [condition of the promise](ledger.md#exact-public-numbers) when a curator is made "
         "(`understudy.privacy.invariants.declare_rows`). The numbers in brackets are lines of code.\n",
     ]
@@ -141,4 +143,29 @@ def page(note: str) -> str:
         if look.head and look.head not in shown:  # once for all looks of a module
             parts += ["*At the head of the module:*\n", look.head + "\n"]
             shown.add(look.head)
-    return "\n".join(parts)
+    return "\n".join([*parts, *_under_seal()])
+
+
+def _under_seal() -> Iterator[str]:
+    """Yield what is computed from the records by trusted functions, with the proof of each sensitivity."""
+    yield "## Computed under seal\n"
+    yield (
+        "`understudy.release.look.seal_numbers` hands the table to a function of the release and seals what it returns; no charge is committed, and nothing is "
+        "opened. The functions are trusted: each says how far one unit can move its numbers, and why. They are tested on neighbouring tables "
+        "(`understudy.release.largest_moves`, `tests/statistical/test_hostile_parameters.py`); criteria of other packages are tried before a release, and their proofs are "
+        "their authors' business.\n"
+    )
+    places = [
+        SOURCE / "understudy" / "release" / name for name in ("look.py", "accounted.py", "selection/slack.py")
+    ]
+    places += sorted((SOURCE / "understudy" / "release" / "criteria").glob("*.py"))
+    places.append(SOURCE / "understudy" / "release" / "regressions" / "moments.py")
+    for path in places:
+        module = ".".join(path.relative_to(SOURCE / "understudy").with_suffix("").parts)
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if not isinstance(node, ast.ClassDef | ast.FunctionDef) or node.name.startswith("_"):
+                continue
+            argument = _privacy(ast.get_docstring(node) or "")
+            if argument:
+                yield f"### {module}.{node.name}\n"
+                yield _plain(argument) + "\n"

@@ -50,23 +50,59 @@ def cells(
     return list(product(tables, workloads, methods, epsilons))
 
 
+def wanted_cells(
+    quick: bool,
+    tables: Sequence[str] | None,
+    workloads: Sequence[str] | None,
+    methods: Sequence[str] | None,
+    epsilons: Sequence[float] | None,
+) -> list[tuple[str, str, str, float]]:
+    """Return the cells of a choice; what was not chosen is that of the quick run, or everything.
+
+    Examples
+    --------
+    >>> wanted_cells(True, ["nltcs"], None, ["aim", "mst"], None)
+    [('nltcs', 'all-3way', 'aim', 1.0), ('nltcs', 'all-3way', 'mst', 1.0)]
+    """
+    if not quick:
+        return cells(
+            tables or tuple(TABLES), workloads or WORKLOADS, methods or METHODS, epsilons or EPSILONS
+        )
+    if methods is not None:
+        return cells(
+            tables or tuple(dict.fromkeys(cell[0] for cell in QUICK)),
+            workloads or ("all-3way",),
+            methods,
+            epsilons or (1.0,),
+        )
+    found = []
+    for table in tables or dict.fromkeys(cell[0] for cell in QUICK):
+        usual = [cell[2] for cell in QUICK if cell[0] == table] or METHODS
+        found += cells((table,), workloads or ("all-3way",), usual, epsilons or (1.0,))
+    return found
+
+
 def run(
     *,
     out: Path,
     data: Path | None = None,
     quick: bool = False,
-    tables: Sequence[str] = tuple(TABLES),
-    workloads: Sequence[str] = WORKLOADS,
-    methods: Sequence[str] = METHODS,
-    epsilons: Sequence[float] = EPSILONS,
-    seeds: int = 3,
+    tables: Sequence[str] | None = None,
+    workloads: Sequence[str] | None = None,
+    methods: Sequence[str] | None = None,
+    epsilons: Sequence[float] | None = None,
+    seeds: int | None = None,
     timeout: float = 900.0,
     peers: bool = False,
     say: Callable[[str], None] = print,
 ) -> list[Record]:
-    """Run what is missing and write ``results.jsonl``, ``summary.md`` and ``errors.svg`` into ``out``."""
+    """Run what is missing and write ``results.jsonl``, ``summary.md`` and ``errors.svg`` into ``out``.
+
+    What is not chosen is all there is, or, if ``quick``, that of `QUICK`.
+    """
     folder = find_data(data)
-    grid = QUICK if quick else cells(tables, workloads, methods, epsilons)
+    grid = wanted_cells(quick, tables, workloads, methods, epsilons)
+    seeds = (1 if quick else 3) if seeds is None else seeds
     if peers:
         places = dict.fromkeys((table, workload, epsilon) for table, workload, _, epsilon in grid)
         grid = [
@@ -88,7 +124,7 @@ def run(
             "data": str(folder),
         }
         for table, workload, name, epsilon in dict.fromkeys(grid)
-        for seed in range(1 if quick else seeds)
+        for seed in range(seeds)
     ]
     results = run_all(
         specs,
@@ -117,11 +153,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="a subset that takes less than 3 minutes")
     parser.add_argument("--out", type=Path, default=Path(".benchmarks/aim"))
     parser.add_argument("--data", type=Path, help="folder of tables; default ../shared/data")
-    parser.add_argument("--tables", type=_names, default=list(TABLES))
-    parser.add_argument("--workloads", type=_names, default=list(WORKLOADS))
-    parser.add_argument("--methods", type=_names, default=list(METHODS))
-    parser.add_argument("--epsilons", type=_numbers, default=list(EPSILONS))
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--tables", type=_names)
+    parser.add_argument("--workloads", type=_names)
+    parser.add_argument("--methods", type=_names)
+    parser.add_argument("--epsilons", type=_numbers)
+    parser.add_argument("--seeds", type=int, help="repetitions of each cell; 3, or 1 if quick")
     parser.add_argument("--timeout", type=float, default=900.0, help="seconds per cell")
     parser.add_argument("--peers", action="store_true", help="also run mbi, installed into OUT/peers")
     try:

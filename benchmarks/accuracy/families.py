@@ -77,9 +77,9 @@ def run(
     out: Path,
     data: Path | None = None,
     quick: bool = False,
-    tables: Sequence[str] = TABLES,
+    tables: Sequence[str] | None = None,
     methods: Sequence[str] | None = None,
-    epsilons: Sequence[float] = EPSILONS,
+    epsilons: Sequence[float] | None = None,
     seeds: int = 1,
     cpu_limit: float = 240.0,
     until: float | None = None,
@@ -90,9 +90,10 @@ def run(
     ``until`` stops after so many seconds; the rest is listed as not run, and a second run goes on there.
     """
     folder = find_data(data)
-    if quick:
-        tables, methods, epsilons, seeds = ("nltcs", "adult"), QUICK_METHODS, (1.0,), 1
+    if quick:  # what was not chosen otherwise
+        tables, methods, epsilons = tables or ("nltcs", "adult"), methods or QUICK_METHODS, epsilons or (1.0,)
         cpu_limit = min(cpu_limit, 30.0)
+    tables, epsilons = tables or TABLES, epsilons or EPSILONS
     chosen = general_purpose() if methods is None else methods
     cells = specs(tables, chosen, epsilons, seeds=seeds, data=folder, cpu=cpu_limit)
     say(NOTICE)
@@ -140,11 +141,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="a subset that takes less than 3 minutes")
     parser.add_argument("--out", type=Path, default=Path(".benchmarks/families"))
     parser.add_argument("--data", type=Path, help="folder of tables; default ../shared/data")
-    parser.add_argument("--tables", type=_names, default=list(TABLES))
+    parser.add_argument("--tables", type=_names)
     parser.add_argument("--methods", type=_names, default=None)
-    parser.add_argument(
-        "--epsilons", type=lambda text: [float(token) for token in _names(text)], default=list(EPSILONS)
-    )
+    parser.add_argument("--epsilons", type=lambda text: [float(token) for token in _names(text)])
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--cpu-limit", type=float, default=240.0, help="seconds of computing per cell")
     parser.add_argument("--until", type=float, help="start no cell after so many seconds")

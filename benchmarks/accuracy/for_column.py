@@ -134,9 +134,29 @@ def markdown(records: Sequence[Record]) -> str:
     return "\n".join(text)
 
 
+def distances(records: Sequence[Record]) -> str:
+    """Return how far each method is from training on real rows, with the workload of ``--for``, and its mean over the tables that all have."""
+    found: dict[str, dict[str, list[float]]] = {}
+    for record in records:
+        if record["status"] == "ok" and (record["method"] == "real" or record["workload"] == FOR):
+            found.setdefault(record["method"], {}).setdefault(record["table"], []).append(record["auc"])
+    real = found.pop("real", {})
+    tables = [name for name in TARGETS if all(name in own for own in [real, *found.values()])]
+    text = [f"| rows from | {' | '.join(tables)} | mean AUC |", "|---|" + "---|" * (len(tables) + 1)]
+    for method, own in {"real": real, **found}.items():
+        means = [float(np.mean(own[name])) for name in tables]
+        cells = [
+            f"{mean:.4f}" if method == "real" else f"{mean:.4f} ({mean - float(np.mean(real[name])):+.4f})"
+            for mean, name in zip(means, tables, strict=True)
+        ]
+        text.append(f"| {method} | {' | '.join(cells)} | {np.mean(means) if means else float('nan'):.4f} |")
+    return "\n".join(text)
+
+
 def report(records: Sequence[Record], *, write: bool) -> None:
     """Print the table and what ``--target`` gains; with ``write`` keep the runs as ``docs/measured/data/for-column.csv``."""
     print("\n" + markdown(records))
+    print("\n" + distances(records))
     for tables, what in ((DEVELOPMENT, "development"), (REPORTED, "reported")):
         gains = []
         for table in tables:

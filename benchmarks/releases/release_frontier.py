@@ -6,6 +6,7 @@ specification, with all parts of the budget scaled alike; instead of drawing the
 probability is averaged. The table must be public: exact errors are printed. Without ``--source`` and without the
 sample a simulated registry is used.
 
+``--example low`` takes ``examples/births/low.yaml`` instead.
 ``--variants bootstrap older larger preterm term simulated`` measures the shipped specification on other tables instead:
 each candidate gets a table of its own, resampled from the source with other shares of some groups.
 """
@@ -28,7 +29,7 @@ from understudy.data import LocalTable
 from understudy.datasets import births
 from understudy.privacy import SeededRandomness
 from understudy.release import RecordTypes
-from understudy.release.rehearsal.trial import _Attempt
+from understudy.release.rehearsal.trial import _attempted
 from understudy.release.rehearsal.work import public_table
 from understudy.release.spec.spec import Spec
 
@@ -40,9 +41,9 @@ TOTALS = (0.3, 0.5, 0.8, 1.0, 1.2, 2.0)
 VARIANTS = ("same", "bootstrap", "half", "older", "larger", "preterm", "term", "simulated")
 
 
-def specification(total: float, *, privbayes: Mapping[str, Any] | None = None) -> Spec:
-    """Return the shipped specification with its budget scaled, or with PrivBayes for a model."""
-    plain = yaml.safe_load((EXAMPLE / "spec.yaml").read_text(encoding="utf-8"))
+def specification(total: float, *, privbayes: Mapping[str, Any] | None = None, example: str = "spec") -> Spec:
+    """Return a shipped specification with its budget scaled, or with PrivBayes for a model."""
+    plain = yaml.safe_load((EXAMPLE / f"{example}.yaml").read_text(encoding="utf-8"))
     factor = total / plain["budget"]["total"]["epsilon"]
     plain["acceptance"]["epsilon"] = round(plain["acceptance"]["epsilon"] * factor, 6)
     plain["public"]["row_count"]["epsilon"] = round(plain["public"]["row_count"]["epsilon"] * factor, 6)
@@ -70,7 +71,7 @@ def distance(real: RecordTypes, candidate: RecordTypes, order: int) -> float:
 def trial(spec: Spec, table: LocalTable, seed: int) -> dict[str, Any]:
     """Make one candidate and compare it with the public table."""
     start = time.process_time()
-    attempt = _Attempt(spec, spec.configurations[0], table, SeededRandomness(seed), seed)
+    (attempt,) = _attempted(spec, spec.configurations[0], table, SeededRandomness(seed), seed)
     judged = attempt.judged()
     return {
         "probability": judged["probability"],
@@ -179,6 +180,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--source", type=Path, help="a public file of births")
     parser.add_argument("--candidates", type=int, default=4)
+    parser.add_argument(
+        "--example", choices=("spec", "low"), default="spec", help="a file of examples/births"
+    )
     parser.add_argument("--totals", type=float, nargs="*", default=list(TOTALS))
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--seed", type=int, default=0)
@@ -207,8 +211,10 @@ def main() -> None:
 
     found = {}
     for total in options.totals:
-        found[f"{total:g}"] = grid(specification(total), options.candidates)
+        found[f"{total:g}"] = grid(specification(total, example=options.example), options.candidates)
         print(f"total epsilon {total:g}:", json.dumps(found[f"{total:g}"]), flush=True)
+    if options.example != "spec":
+        return
     few = min(8, options.candidates)
     others = {
         "privbayes, degree 2, as in the paper": {"flavour": "degree", "degree": 2},

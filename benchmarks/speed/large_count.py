@@ -2,7 +2,7 @@
 
 Run with ``python -m benchmarks.speed.large_count [ROWS ...] [--cores 1,2] [--folder FOLDER] [--out RESULTS.jsonl]``. Ten columns and an id are simulated, ten rows for each person on
 average, of which three are kept. Every way is a process of its own, bound to its cores. CPU seconds count; the time on a machine that others use
-too is as it came, and the load beside it says how busy the machine was.
+too is as it came, and the load beside it says how busy the machine was: how much faster two cores are is worth something on an idle machine only.
 """
 
 from __future__ import annotations
@@ -96,6 +96,10 @@ def main(arguments: list[str] | None = None) -> None:
                             stream.write(
                                 json.dumps({"rows": rows, "unit": unit, "cores": cores, **found}) + "\n"
                             )
+            for unit in ("rows", "persons"):
+                if {(unit, 1), (unit, 2)} <= seconds.keys():
+                    faster = seconds[unit, 1][0] / seconds[unit, 2][0]
+                    print(f"  {unit:7} as units: two cores are {faster:.2f} times as fast as one")
             for cores in map(int, chosen.cores.split(",")):
                 ratio = seconds["persons", cores][1] / seconds["rows", cores][1]
                 print(

@@ -1,7 +1,7 @@
 """Wide tables: plan, MST and AIM on 300 columns, in CPU seconds and memory.
 
-Run ``python -m benchmarks.speed.wide [COLUMNS ROWS SECONDS]``. The table is made of simulated surveys side by side, so that columns depend on
-each other within a survey. AIM is asked for all pairs with ``--time-limit SECONDS``. Each step is a process of its own.
+Run ``python -m benchmarks.speed.wide [COLUMNS ROWS SECONDS EPSILON]``. The table is made of simulated surveys side by side, so that columns depend on
+each other within a survey. AIM is asked for all pairs, with ``--time-limit SECONDS`` unless that is ``none``, the default. Each step is a process of its own.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ def wide_table(columns: int, rows: int) -> tuple[Any, Any]:
     return pd.concat(frames, axis=1), Schema.from_dict({"columns": described})
 
 
-def step(method: str, columns: int, rows: int, seconds: float, fits: bool) -> dict[str, Any]:
+def step(
+    method: str, columns: int, rows: int, seconds: float | None, epsilon: float, fits: bool
+) -> dict[str, Any]:
     """Plan a method in this process, or fit it and draw as many rows."""
     from understudy.curator import Curator
     from understudy.data import read_table
@@ -41,9 +43,11 @@ def step(method: str, columns: int, rows: int, seconds: float, fits: bool) -> di
     from understudy.workflow.synthesis import mechanism_for
 
     frame, schema = wide_table(columns, rows if fits else 10)
-    unit, budget = Unit.add_remove(), ApproxDP(1.0, 1e-9)
+    unit, budget = Unit.add_remove(), ApproxDP(epsilon, 1e-9)
     begun, clock = time.process_time(), time.perf_counter()
-    limit = {"workload": "all-2way", "time_limit": seconds} if fits and method == "aim" else {}
+    limit: dict[str, Any] = (
+        {"workload": "all-2way", "time_limit": seconds} if fits and method == "aim" else {}
+    )
     made = mechanism_for(method, schema, unit=unit, budget=budget, **limit)
     found: dict[str, Any] = {}
     if fits:
@@ -60,14 +64,27 @@ def step(method: str, columns: int, rows: int, seconds: float, fits: bool) -> di
 
 def main(words: list[str]) -> int:
     if words[:1] == ["--step"]:
-        method, columns, rows, seconds, fits = words[1:]
-        print(json.dumps(step(method, int(columns), int(rows), float(seconds), fits == "fit")))
+        method, columns, rows, seconds, epsilon, fits = words[1:]
+        limit = None if seconds == "none" else float(seconds)
+        print(json.dumps(step(method, int(columns), int(rows), limit, float(epsilon), fits == "fit")))
         return 0
-    columns, rows, seconds = (*words, "300", "100000", "120")[:3] if not words else (*words, "120")[:3]
+    usual = ("300", "100000", "none", "1")
+    columns, rows, seconds, epsilon = (*words, *usual[len(words) :])
     slow = 0
     for method, what in (("aim", "plan"), ("mst", "plan"), ("auto", "plan"), ("mst", "fit"), ("aim", "fit")):
         done = subprocess.run(
-            [sys.executable, "-m", "benchmarks.speed.wide", "--step", method, columns, rows, seconds, what],
+            [
+                sys.executable,
+                "-m",
+                "benchmarks.speed.wide",
+                "--step",
+                method,
+                columns,
+                rows,
+                seconds,
+                epsilon,
+                what,
+            ],
             capture_output=True,
             text=True,
             check=True,

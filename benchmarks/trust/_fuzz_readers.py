@@ -135,7 +135,7 @@ SEVERAL = """
 tables:
   - {name: people, key: person, source: people.csv, columns: [{name: sex, kind: categorical, values: [f, m]}]}
   - {name: visits, belongs_to: people, reference: who, source: visits.csv, orphans: drop, max_events: 6, count: visited, columns: [{name: urgent, kind: boolean, missing: true}]}
-  - {name: bills, belongs_to: people, source: bills.csv, max_events: 3, columns: [{name: paid, kind: boolean}]}
+  - {name: bills, belongs_to: people, source: bills.csv, orphans: drop, max_events: 3, columns: [{name: paid, kind: boolean}]}
 """
 
 
@@ -204,12 +204,16 @@ class SchemaReader(Reader):
 
     def read(self, folder: Path) -> None:
         from understudy.schema import Schema
+        from understudy.schema.linked import joined, parted
 
         schema = Schema.read(next(folder.iterdir()))
         schema.fingerprint()
         repr(schema)
         if sum(schema.domain.sizes) < 1000:
             Schema.from_dict(schema.to_dict())
+            if schema.entity is not None and schema.entity.tables is not None:
+                parts = joined(parted(schema.to_dict())).plain
+                assert Schema.from_dict(parts).fingerprint() == schema.fingerprint()
 
     def command(self, folder: Path) -> list[str]:
         return ["schema", "check", str(next(folder.iterdir()))]
@@ -224,7 +228,12 @@ class SpecReader(Reader):
         shipped["schema"] = yaml.safe_load((root / "examples/births/schema.yaml").read_text("utf-8"))
         newer = yaml.safe_load(SPEC) | _MORE
         newer["budget"] |= {"total": {"epsilon": 11}, "rows_lost": 0.5}
-        return [{"spec.yaml": data} for data in (SPEC.encode(), dump(_texts(shipped)), dump(_texts(newer)))]
+        linked = {**_LINKED_SPEC, "schema": yaml.safe_load(_REGISTER)}
+        several = {**_SEVERAL_SPEC, "schema": yaml.safe_load(_SEVERAL_TABLES)}
+        return [
+            {"spec.yaml": data}
+            for data in (SPEC.encode(), *(dump(_texts(item)) for item in (shipped, newer, linked, several)))
+        ]
 
     def spoil_file(self, name: str, data: bytes, other: bytes, generator: random.Random) -> bytes:
         return _spoil_plain(data, other, generator)
@@ -705,6 +714,164 @@ class LinkedBundleReader(BundleReader):
             return [{name: (bundle / name).read_bytes() for name in (MANIFEST, *bundle_files(bundle))}]
 
 
+class RegisterBundleReader(BundleReader):
+    """A bundle of several tables of events: the tables with their keys, and a part for each table of events."""
+
+    name = "register-bundle"
+
+    def good(self) -> list[Case]:
+        from understudy.release.bundle.bundle import MANIFEST
+        from understudy.workflow import publish
+
+        with tempfile.TemporaryDirectory() as folder:
+            here = Path(folder)
+            for name, table in _register_tables().items():
+                table.to_csv(here / f"{name}.csv", index=False)
+            (here / "register.yaml").write_text(_SEVERAL_TABLES, encoding="utf-8")
+            (here / "spec.json").write_text(json.dumps(_SEVERAL_SPEC), encoding="utf-8")
+            with mock.patch.dict(os.environ, {"UNDERSTUDY_HOME": folder}):
+                publish(here / "spec.json", out=here / "bundle", ledger=here / "register.ledger")
+            bundle = here / "bundle"
+            files = [path for path in bundle.rglob("*") if path.is_file()]
+            made = {path.relative_to(bundle).as_posix(): path.read_bytes() for path in files}
+            assert {MANIFEST, f"parts/visits/{MANIFEST}"} <= set(made)
+            return [made]
+
+    def spoil(self, case: Case, generator: random.Random, corpus: Sequence[Case]) -> Case:
+        """Spoil a file of the whole or of a part, mostly with manifests that are right again."""
+        spoilt = dict(case)
+        names = sorted(spoilt)
+        likely = [name for name in names if name.endswith((".json", ".yaml")) or name.startswith("tables/")]
+        name = generator.choice(likely if likely and generator.random() < 0.8 else names)
+        plain = name.endswith((".json", ".yaml"))
+        spoilt[name] = (
+            _spoil_plain(spoilt[name], b"", generator) if plain else spoil_bytes(spoilt[name], generator)
+        )
+        if generator.random() < 0.05:
+            del spoilt[generator.choice([item for item in names if item != name])]
+        if generator.random() < 0.85:
+            parts = {item.rpartition("/")[0] for item in spoilt if item.endswith("/MANIFEST.json")}
+            for part in sorted(parts):
+                if name != f"{part}/MANIFEST.json":
+                    inside = {
+                        item.removeprefix(f"{part}/"): data
+                        for item, data in spoilt.items()
+                        if item.startswith(f"{part}/")
+                    }
+                    spoilt[f"{part}/MANIFEST.json"] = self._manifest(inside)
+            if name != "MANIFEST.json":
+                spoilt["MANIFEST.json"] = self._manifest(spoilt)
+        return spoilt
+
+    def read(self, folder: Path) -> None:
+        from understudy.release.bundle.reporting import bundle_report
+        from understudy.release.bundle.verify import verify_bundle
+        from understudy.report import release_page
+
+        verify_bundle(folder)
+        for part in sorted((folder / "parts").iterdir()):
+            release_page(bundle_report(part))
+
+
+class RegisterModelReader(Reader):
+    """The models of several tables of events, kept in a folder with a list of them."""
+
+    name = "register-model"
+
+    def good(self) -> list[Case]:
+        from understudy.privacy import Unit
+        from understudy.workflow import synthesize
+
+        with tempfile.TemporaryDirectory() as folder:
+            here = Path(folder)
+            (here / "register.yaml").write_text(
+                _SEVERAL_TABLES.replace("source", "description"), encoding="utf-8"
+            )
+            made = synthesize(
+                _register_tables(),
+                schema=here / "register.yaml",
+                unit=Unit.add_remove_person("person", max_rows=2),
+                method="mst",
+                epsilon=8.0,
+                delta=1e-6,
+                ledger="memory",
+                seed=1,
+            )
+            assert made.register is not None
+            made.register.save(here / "models")
+            files = [path for path in (here / "models").rglob("*") if path.is_file()]
+            return [{path.relative_to(here / "models").as_posix(): path.read_bytes() for path in files}]
+
+    def spoil_file(self, name: str, data: bytes, other: bytes, generator: random.Random) -> bytes:
+        if name.endswith(".understudy"):
+            return ModelReader.spoil_model(data, other, generator)
+        return _spoil_plain(data, other, generator)
+
+    def spoil(self, case: Case, generator: random.Random, corpus: Sequence[Case]) -> Case:
+        """Spoil a model or the list, mostly under a list whose hashes are right."""
+        from understudy.mechanisms.events.register import LIST
+
+        spoilt = super().spoil(case, generator, corpus)
+        if spoilt[LIST] == case[LIST] and generator.random() < 0.85:
+            try:
+                document = json.loads(case[LIST])
+                for item in document["tables"]:
+                    item["sha256"] = hashlib.sha256(spoilt[f"{item['name']}.understudy"]).hexdigest()
+            except (ValueError, RecursionError, LookupError, TypeError):
+                return spoilt
+            spoilt[LIST] = dump(document)
+        return spoilt
+
+    def read(self, folder: Path) -> None:
+        from understudy.mechanisms.events.register import RegisterModel
+
+        model = RegisterModel.load(folder)
+        repr(model)
+        model.sample_tables(3, seed=0)
+
+    def command(self, folder: Path) -> list[str]:
+        return ["sample", str(folder), "--rows", "5", "--seed", "1", "--out", str(folder.parent / "drawn")]
+
+
+def _register_tables() -> dict[str, pd.DataFrame]:
+    """Return people with two tables of events, made up."""
+    generator = np.random.default_rng(0)
+    return {
+        "people": pd.DataFrame({"person": np.arange(300), "sex": generator.choice(["f", "m"], 300)}),
+        "visits": pd.DataFrame(
+            {"person": generator.integers(0, 300, 500), "urgent": generator.choice(["true", "false"], 500)}
+        ),
+        "bills": pd.DataFrame(
+            {"person": generator.integers(0, 300, 400), "paid": generator.choice(["true", "false"], 400)}
+        ),
+    }
+
+
+_SEVERAL_TABLES = """
+tables:
+  - {name: people, key: person, source: people.csv, columns: [{name: sex, kind: categorical, values: [f, m]}]}
+  - {name: visits, belongs_to: people, source: visits.csv, max_events: 5, columns: [{name: urgent, kind: boolean}]}
+  - {name: bills, belongs_to: people, source: bills.csv, max_events: 3, columns: [{name: paid, kind: boolean}]}
+"""
+_SEVERAL_SPEC = {
+    "name": "register",
+    "source": {},
+    "schema": "register.yaml",
+    "unit": {"relation": "add-remove", "id_column": "person", "max_rows": 2},
+    "synthesizers": [{"method": "mst"}],
+    "acceptance": {
+        "form": "pass-only",
+        "epsilon": 4.0,
+        "criteria": [
+            {"name": "urgent", "table": "visits", "kind": "event-rates", "column": "urgent", "values": ["true"], "threshold": 0.9},
+            {"name": "paid", "table": "bills", "kind": "event-rates", "column": "paid", "values": ["true"], "threshold": 0.9},
+        ],
+    },
+    "selection": {"rule": "single"},
+    "budget": {"total": {"epsilon": 14.0}, "model": {"epsilon": 9.0}},
+    "seed": 1,
+}  # fmt: skip
+
 _REGISTER = """
 tables:
   - {name: people, key: person, source: people.csv, columns: [{name: sex, kind: categorical, values: [f, m]}]}
@@ -874,7 +1041,7 @@ class JournalReader(Reader):
             return [{name: (here / name).read_bytes() for name in ("a.ledger", "journal")}]
 
     def _asked(self, folder: Path) -> None:
-        from understudy.curator import Curator, Journal
+        from understudy.curator import Curator, Journal, SealedScalar
         from understudy.data import read_table
         from understudy.privacy import Laplace, Ledger, PureDP, Unit
 
@@ -886,9 +1053,7 @@ class JournalReader(Reader):
             curator = Curator(read_table(frame, schema), unit=Unit.add_remove(), ledger=book, journal=journal)
             for clique in (("sex",), ("grade", "age"), ()):
                 curator.measure(curator.counts(clique), noise=Laplace(1.0))
-            curator.measure_scalar(
-                curator.statistic(lambda table: 3, sensitivity=1.0), noise=Laplace(1.0), purpose="a number"
-            )
+            curator.measure_scalar(SealedScalar(3, sensitivity=1.0), noise=Laplace(1.0), purpose="a number")
 
     def spoil(self, case: Case, generator: random.Random, corpus: Sequence[Case]) -> Case:
         return case | {"journal": self.spoil_file("journal", case["journal"], b"", generator)}
@@ -945,6 +1110,8 @@ READERS: dict[str, type[Reader]] = {
         LedgerReader,
         BundleReader,
         LinkedBundleReader,
+        RegisterBundleReader,
+        RegisterModelReader,
         AgreementReader,
         HoldOutReader,
         PriorReader,

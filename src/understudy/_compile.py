@@ -17,18 +17,33 @@ import gc
 import pickle
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 from numba import njit
 from numba._dynfunc import make_function
-from numba.core import event
+from numba.core import event, types
 from numba.core.caching import FunctionCache
 from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import Compiler
+from numba.core.compiler import Compiler, Flags
 from numba.core.compiler_machinery import register_pass
-from numba.core.typed_passes import NativeLowering
+from numba.core.targetconfig import ConfigStack
+from numba.core.typed_passes import (
+    DumpParforDiagnostics,
+    InlineOverloads,
+    NativeLowering,
+    NopythonTypeInference,
+)
+from numba.core.untyped_passes import (
+    DeadBranchPrune,
+    FindLiterallyCalls,
+    InlineClosureLikes,
+    LiteralPropagationSubPipelinePass,
+    LiteralUnroll,
+    MakeFunctionToJitFunction,
+    WithLifting,
+)
 
 __all__ = ["compiled", "inner", "kept_at", "of_one_type"]
 
@@ -116,8 +131,62 @@ class _Uncollected(event.Listener):  # type: ignore[misc]
 event.register("numba:compile", _Uncollected())  # type: ignore[no-untyped-call]
 
 
-class _Unfinished(JITCodeLibrary):  # type: ignore[misc]
+_ASIDE = ("no_cpython_wrapper", "no_cfunc_wrapper", "release_gil", "no_compile", "noalias", "inline")
+"""Settings of a kernel that say nothing about the functions of NumPy that it calls."""
+
+_HASH = hash(Flags())  # type: ignore[no-untyped-call]
+
+
+class _Settings(Flags):  # type: ignore[misc]
+    """Numba's settings of one function, with which everything is looked up while it is compiled; Numba compares them option by option."""
+
+    _all: ClassVar[list[_Settings]] = []
+    entered = False
+
+    def __hash__(self) -> int:
+        return _HASH  # Numba's own is the same for all settings, too
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if self.entered and isinstance(other, _Settings) and other.entered:
+            return False  # there is one object for all that are alike
+        return bool(super().__eq__(other))  # type: ignore[no-untyped-call]
+
+    def copy(self) -> _Settings:
+        """Return what holds while the function is compiled, one object for all functions of like settings.
+
+        What differs in ``_ASIDE`` alone is alike: what a kernel calls of NumPy is compiled once for all of them.
+        """
+        made = _Settings(self)  # type: ignore[no-untyped-call]
+        for name in _ASIDE:
+            made.discard(name)  # type: ignore[no-untyped-call]
+        for known in self._all:
+            if known == made:
+                return known
+        made.entered = True
+        self._all.append(made)
+        return made
+
+
+class _Library(JITCodeLibrary):  # type: ignore[misc]
+    """The code of a kernel."""
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        """Prepare the functions that are in it; Numba goes over every function that is only named, too, each time with new passes."""
+        ll_module.data_layout = self._codegen._data_layout
+        passes, builder = self._codegen._function_pass_manager()  # type: ignore[no-untyped-call]
+        for function in ll_module.functions:
+            if not function.is_declaration:
+                passes.run(function, builder)
+
+
+class _Unfinished(_Library):
     """The code of a function that only other kernels call: linked into theirs and optimised there, once."""
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        """Leave that, too, to whoever calls the function."""
+        ll_module.data_layout = self._codegen._data_layout
 
     def _optimize_final_module(self) -> None:
         """Leave it to whoever calls the function."""
@@ -151,19 +220,95 @@ class _InnerLowering(NativeLowering):  # type: ignore[misc]
         return True
 
 
-class _InnerCompiler(Compiler):  # type: ignore[misc]
-    """Numba's compiler with the last step exchanged."""
+@register_pass(mutates_CFG=True, analysis_only=False)  # type: ignore[no-untyped-call]
+class _KernelLowering(NativeLowering):  # type: ignore[misc]
+    """Numba's last step, with a library of our own."""
+
+    _name = "understudy_kernel_lowering"
+
+    def run_pass(self, state: Any) -> bool:
+        """Translate the typed function and make it executable."""
+        state.library = _Library(state.targetctx.codegen(), state.func_id.func_qualname)  # type: ignore[no-untyped-call]
+        state.library.enable_object_caching()
+        return bool(super().run_pass(state))  # type: ignore[no-untyped-call]
+
+
+class _Remembering:
+    """Numba's types of what functions return, found once: Numba tries every way that it knows for each sum and each element of an array.
+
+    Calls of kernels are left to Numba, which compiles them on the way.
+    """
+
+    _known: ClassVar[dict[tuple[Any, ...], tuple[Any, Any]]] = {}
+
+    def __init__(self, context: Any) -> None:
+        self._context = context
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._context, name)
+
+    def resolve_function_type(self, function: Any, args: Any, keywords: Any) -> Any:
+        """Return the signature of a function for some types of arguments."""
+        if isinstance(function, types.Dispatcher):
+            return self._context.resolve_function_type(function, args, keywords)
+        settings = ConfigStack.top_or_none()  # type: ignore[no-untyped-call]
+        key = id(function), tuple(args), tuple(keywords.items()), settings
+        found = self._known.get(key)
+        if found is None:
+            found = function, self._context.resolve_function_type(function, args, keywords)
+            if found[1] is not None:
+                self._known[key] = found  # holds the function, so that no other one gets its number
+        return found[1]
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)  # type: ignore[no-untyped-call]
+class _Inference(NopythonTypeInference):  # type: ignore[misc]
+    """Numba's inference of types with a memory."""
+
+    _name = "understudy_inference"
+
+    def run_pass(self, state: Any) -> bool:
+        """Find the type of every variable."""
+        context = state.typingctx
+        state.typingctx = _Remembering(context)
+        try:
+            return bool(super().run_pass(state))  # type: ignore[no-untyped-call]
+        finally:
+            state.typingctx = context
+
+
+_NEEDLESS = {
+    WithLifting, InlineClosureLikes, MakeFunctionToJitFunction, FindLiterallyCalls, LiteralUnroll,
+    LiteralPropagationSubPipelinePass, InlineOverloads, DumpParforDiagnostics,
+}  # fmt: skip
+"""Steps of Numba's for what no kernel has (functions inside functions, ``with``, ``literally``): Numba refuses a kernel that has one."""
+
+
+class _KernelCompiler(Compiler):  # type: ignore[misc]
+    """Numba's compiler without steps that change nothing, and with the last step exchanged."""
+
+    last: type[NativeLowering] = _KernelLowering
 
     def define_pipelines(self) -> Any:
         """Return the steps."""
         managers = super().define_pipelines()  # type: ignore[no-untyped-call]
         for manager in managers:
-            manager.passes = [
-                (_InnerLowering if step is NativeLowering else step, said) for step, said in manager.passes
+            steps = [
+                ({NativeLowering: self.last, NopythonTypeInference: _Inference}.get(step, step), said)
+                for step, said in manager.passes
+                if step not in _NEEDLESS
             ]
+            pruning = [place for place, (step, _) in enumerate(steps) if step is DeadBranchPrune]
+            manager.passes = [step for place, step in enumerate(steps) if place not in pruning[:-1]]
             manager._finalized = False
             manager.finalize()
         return managers
+
+
+class _InnerCompiler(_KernelCompiler):
+    """The same for functions that only other kernels call."""
+
+    last = _InnerLowering
 
 
 def inner(**options: Any) -> Any:
@@ -183,7 +328,13 @@ def inner(**options: Any) -> Any:
     1.0
     """
     bare: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    return njit(pipeline_class=_InnerCompiler, **bare, **options)
+
+    def decorate(function: Callable[..., Any]) -> Any:
+        dispatcher: Any = njit(pipeline_class=_InnerCompiler, **bare, **options)(function)
+        dispatcher._compiler._customize_flags = _Settings
+        return dispatcher
+
+    return decorate
 
 
 def compiled(**options: Any) -> Any:
@@ -204,7 +355,8 @@ def compiled(**options: Any) -> Any:
 
     def decorate(function: Callable[..., Any]) -> Any:
         given: dict[str, Any] = {"no_cfunc_wrapper": True, **options}  # nothing calls it as C would
-        dispatcher: Any = njit(**given)(function)
+        dispatcher: Any = njit(pipeline_class=_KernelCompiler, **given)(function)
+        dispatcher._compiler._customize_flags = _Settings
         # No folder to keep it in, or no source to name it by? Then it is compiled in memory.
         with contextlib.suppress(RuntimeError, OSError):
             # njit(cache=True) does the same, with Numba's own class

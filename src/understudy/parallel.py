@@ -1,15 +1,15 @@
 """Work in several processes: which back end, how many processes, how many threads, how much memory.
 
-Everything runs through joblib. Its own process pool (loky) is the default; Dask and Ray take the same work to other
+Everything runs through joblib. Its own process pool (loky) is the default; Dask, Ray and Spark take the same work to other
 machines. Tasks handed to `run` must be *idempotent*: a back end may run one twice when a machine is lost, and a
 caller that keeps finished results on disk runs only what is missing the next time.
 
 Two settings of the environment apply where a caller names nothing:
 
 ``UNDERSTUDY_BACKEND``
-    ``loky``, ``threading``, ``sequential``, ``dask`` or ``ray``.
+    ``loky``, ``threading``, ``sequential``, ``dask``, ``ray`` or ``spark``.
 ``UNDERSTUDY_BACKEND_ADDRESS``
-    Where the Dask scheduler or Ray cluster is; by default one is started on this machine.
+    Where the Dask scheduler, Ray cluster or master of Spark is; by default one is started on this machine.
 
 Nothing here touches private data.
 """
@@ -19,22 +19,28 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, TypeVar
 
-from understudy.errors import BudgetError, DomainTooLarge, MissingExtra
+from understudy.errors import BudgetError, DomainTooLarge, MissingExtra, UnderstudyError, UsageError
 
 __all__ = ["BACKENDS", "Workers", "available_mb", "run", "workers"]
 
 T = TypeVar("T")
 Task = tuple[Callable[..., T], tuple[Any, ...]]
 
-BACKENDS = ("loky", "threading", "sequential", "dask", "ray")
+BACKENDS = ("loky", "threading", "sequential", "dask", "ray", "spark")
 
-_MODULES = {"dask": ("distributed", "dask[distributed]"), "ray": ("ray", "ray")}
+_MODULES = {
+    "dask": ("distributed", "dask[distributed]"),
+    "ray": ("ray", "ray"),
+    "spark": ("pyspark", "understudy[spark]"),
+}
 _KEEP_FREE = 0.1  # share of the memory that is left alone
 
 
@@ -73,11 +79,12 @@ def workers(
     Parameters
     ----------
     jobs
-        Number of processes; -1 is one per core, -2 one fewer, and so on. None leaves it to joblib.
+        Number of processes; -1 is one per core, -2 one fewer, and so on. None leaves it to joblib. On a cluster of Spark a
+        negative number stands for as many tasks as the cluster runs at a time.
     backend
         One of `BACKENDS`; by default ``UNDERSTUDY_BACKEND``, or what joblib is set to.
     address
-        Of a Dask scheduler or Ray cluster; by default ``UNDERSTUDY_BACKEND_ADDRESS``, or one on this machine.
+        Of a Dask scheduler, a Ray cluster or a Spark master; by default ``UNDERSTUDY_BACKEND_ADDRESS``, or one on this machine.
     task_mb
         Memory that one task needs, in megabytes. There are at most as many processes on this machine as fit in
         its free memory.
@@ -100,7 +107,7 @@ def workers(
     >>> workers(2, backend="condor")
     Traceback (most recent call last):
     ...
-    understudy.errors.BudgetError: No parallel back end named 'condor'. Known: loky, threading, sequential, dask, ray.
+    understudy.errors.BudgetError: No parallel back end named 'condor'. Known: loky, threading, sequential, dask, ray, spark.
     """
     chosen = backend or os.environ.get("UNDERSTUDY_BACKEND") or None
     if chosen is not None and chosen not in BACKENDS:
@@ -119,7 +126,7 @@ def workers(
     where = address or os.environ.get("UNDERSTUDY_BACKEND_ADDRESS") or None
     if chosen == "sequential":
         jobs = 1
-    remote = chosen in _MODULES and where is not None
+    remote = chosen in _MODULES and where is not None and not where.startswith("local")
     number = jobs
     if number is not None and not remote:
         if number < 0:
@@ -142,6 +149,9 @@ def run(tasks: Iterable[Task[T]], how: Workers) -> Iterator[T]:
     >>> sorted(run(((pow, (2, k)) for k in range(4)), workers(1, backend="sequential")))
     [1, 2, 4, 8]
     """
+    if how.backend == "spark":
+        yield from _on_spark(tasks, how)
+        return
     from joblib import Parallel, delayed
 
     calls = (delayed(_capped)(how.threads, function, *arguments) for function, arguments in tasks)
@@ -273,6 +283,101 @@ def _enter(how: Workers, stack: ExitStack) -> None:
         import_module("ray.util.joblib").register_ray()
     more = {"inner_max_num_threads": how.threads} if how.backend == "loky" else {}
     stack.enter_context(parallel_config(backend=how.backend, n_jobs=how.jobs, **more))
+
+
+def _on_spark(tasks: Iterable[Task[T]], how: Workers) -> Iterator[T]:
+    """Run each task as a job of Spark, several at a time, so that results come as they are ready.
+
+    Spark runs a task again whose executor was lost, and may run two copies of a slow one; tasks are idempotent.
+    """
+    from pyspark.sql import SparkSession
+
+    mine = SparkSession.getActiveSession() is None
+    builder = SparkSession.builder.appName("understudy").config("spark.ui.showConsoleProgress", "false")
+    if how.address is not None:
+        builder = builder.master(how.address)
+    elif mine and "PYSPARK_GATEWAY_PORT" not in os.environ:  # spark-submit has a master of its own
+        builder = builder.master(f"local[{how.jobs or cores()}]")
+    try:
+        spark = builder.getOrCreate()
+    except Exception as error:
+        raise UsageError(
+            f"Spark could not be started ({type(error).__name__}). Check the address in UNDERSTUDY_BACKEND_ADDRESS, and that there is Java "
+            "(JAVA_HOME)."
+        ) from error
+    context = spark.sparkContext
+    if str(context.master).startswith("local[") and "PYSPARK_PYTHON" not in os.environ:
+        context.pythonExec = sys.executable  # executors of this machine run what runs here
+    group = f"understudy-{os.getpid()}-{id(tasks):x}"
+    number = how.jobs if how.jobs is not None and how.jobs > 0 else max(1, int(context.defaultParallelism))
+
+    def job(function: Callable[..., T], arguments: tuple[Any, ...]) -> T:
+        context.setJobGroup(group, "understudy", interruptOnCancel=True)
+        call = (_version(), how.threads, function, arguments)
+        try:
+            done, found = context.parallelize([call], 1).map(_on_executor).collect()[0]
+        except Exception as error:
+            raise _lost(error) from None
+        if not done:
+            kind, words, facts = found
+            failure = kind.__new__(kind, *words)
+            failure.__dict__.update(facts)
+            raise failure
+        return found  # type: ignore[no-any-return]
+
+    pending: set[Future[T]] = set()
+    pool = ThreadPoolExecutor(number)
+    try:
+        for function, arguments in tasks:
+            pending.add(pool.submit(job, function, arguments))
+            if len(pending) >= 2 * number:
+                ready, pending = wait(pending, return_when=FIRST_COMPLETED)
+                yield from (item.result() for item in ready)
+        while pending:
+            ready, pending = wait(pending, return_when=FIRST_COMPLETED)
+            yield from (item.result() for item in ready)
+    finally:
+        for item in pending:
+            item.cancel()
+        if pending:
+            context.cancelJobGroup(group)
+        pool.shutdown()
+        if mine:
+            spark.stop()
+
+
+def _on_executor(call: tuple[str, int, Callable[..., T], tuple[Any, ...]]) -> tuple[bool, Any]:
+    """Run a task on an executor; an error of ours comes back as a value, since Spark would run the task again and pass on its text alone."""
+    of_driver, threads, function, arguments = call
+    if of_driver != _version():
+        words = f"The executors have Understudy {_version()} and the driver {of_driver}. Install one version on both."
+        return False, (UsageError, (words,), {})
+    try:
+        return True, _capped(threads, function, *arguments)
+    except UnderstudyError as error:
+        return False, (type(error), error.args, error.__dict__)
+
+
+def _version() -> str:
+    """Return the version that is installed here."""
+    try:
+        return version("understudy")
+    except PackageNotFoundError:  # a checkout that is not installed
+        return "of a checkout"
+
+
+def _lost(error: Exception) -> Exception:
+    """Return the error for a task that Spark gave up."""
+    text = str(error)
+    if "ModuleNotFoundError" in text:
+        return MissingExtra(
+            "The executors of Spark cannot import Understudy or what it needs. Install it there, and name their Python (PYSPARK_PYTHON)."
+        )
+    if "PYTHON_VERSION_MISMATCH" in text:
+        return UsageError(
+            "The executors of Spark run another version of Python than the driver. Name the same one for both (PYSPARK_PYTHON)."
+        )
+    return RuntimeError(f"Spark gave up a task ({type(error).__name__})")
 
 
 def _capped(threads: int, function: Callable[..., T], *arguments: Any) -> T:

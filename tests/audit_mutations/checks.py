@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,7 +14,7 @@ import pytest
 from understudy.audit import PRIMITIVES, Effort, Pair, audit_primitive, audit_release, audit_release_law, hunt
 from understudy.audit.hostile import search_criteria
 from understudy.audit.methods import _subject
-from understudy.audit.releases import PATIENT
+from understudy.audit.releases import PATIENT, neighbour_frames
 from understudy.curator import Curator
 from understudy.data import LocalTable, read_table
 from understudy.data.entries import read_entries
@@ -24,6 +25,8 @@ from understudy.errors import DataError
 from understudy.mechanisms import Synthesizer
 from understudy.privacy import ApproxDP, Budget, Gaussian, Laplace, Ledger, PureDP, Unit
 from understudy.privacy.events import GaussianEvent, LaplaceEvent
+from understudy.privacy.noise import noise as noise_module
+from understudy.release.run.transform import TransformedTables
 from understudy.release.selection.accounting import GeometricAttempts
 from understudy.release.spec import budget as _spec_budget
 from understudy.release.spec.spec import Spec
@@ -75,6 +78,51 @@ public: {row_count: {epsilon: 0.5}}
 budget: {total: {epsilon: 2}, model: {epsilon: 1.5}}
 seed: 1
 """
+
+
+REGISTER = """
+name: audit register
+source: {table: made up}
+schema:
+  tables:
+    - {name: people, key: who, columns: [{name: sex, kind: boolean}]}
+    - {name: visits, belongs_to: people, max_events: 6, columns: [{name: died, kind: boolean}]}
+    - {name: claims, belongs_to: people, reference: person, max_events: 6, columns: [{name: paid, kind: boolean}]}
+unit: {relation: add-remove, id_column: who, max_rows: 1}
+synthesizers: [{method: independent}]
+acceptance:
+  form: pass-only
+  criteria:
+    - {name: visits, table: visits, kind: rare-records, min_count: 1, threshold: 1}
+    - {name: claims, table: claims, kind: rare-records, min_count: 1, threshold: 1}
+selection: {rule: single}
+public: {row_count: {epsilon: 0.1}}
+budget: {total: {epsilon: 1}, model: {epsilon: 0.9}}
+seed: 1
+"""
+"""Entities with two tables of events; of each entity one record counts in each."""
+
+
+def register_entities_hold(alpha: float) -> str:
+    """No entity, with all its rows in all tables, moves a marginal of the event records of any table further than its seal says."""
+    for relation in ("add-remove", "replace-one"):
+        text = REGISTER.replace("relation: add-remove", f"relation: {relation}")
+        text = text.replace("max_rows: 1", "max_rows: 3")
+        spec = Spec.parse(text)
+        seals = []
+        for tables in neighbour_frames(spec, rows=5, generator=np.random.default_rng(0)):
+            data = TransformedTables(spec, tables)
+            book = Ledger.in_memory(budget=PureDP(1.0), unit=spec.unit, table="check")
+            try:
+                curators = [part.curator(spec.configurations[0], book) for part in data.parts]
+            except DataError as error:
+                return str(error)
+            seals.append([curator.counts(curator.schema.names) for curator in curators])
+        for table, one, two in zip(spec.parts, *seals, strict=True):
+            change = np.asarray(one._exact - two._exact, float)
+            if np.abs(change).sum() > one.l1 or np.sqrt((change**2).sum()) > one.l2 * (1 + 1e-12):
+                return f"{relation}, {table}: a marginal moves by {np.abs(change).sum():g}, the seal says {one.l1:g}"
+    return ""
 
 
 def release_audited(text: str, *, runs: int = 260, rows: int = 1) -> Check:
@@ -285,6 +333,33 @@ def _noises(event: object) -> Iterator[tuple[str, float]]:
     else:
         for part in getattr(event, "events", ()):
             yield from _noises(part)
+
+
+def drawn_as_paid(build: Callable[[], Synthesizer]) -> Check:
+    """Every noise that a fit asks the samplers for stands in its ledger with that scale, so often. It has no false alarm."""
+
+    def check(alpha: float) -> str:
+        from mutants import ONE_COLUMN
+
+        budget, drawn = PureDP(2.0), Counter[float]()
+        build().prepare(ONE_COLUMN.first.schema, unit=ONE_COLUMN.unit, budget=budget)  # the trial draws too
+        right = noise_module.geometric
+
+        def sampler(scale: float, *rest: Any, **options: Any) -> np.ndarray:
+            drawn[scale] += 1
+            return right(scale, *rest, **options)
+
+        with (
+            pytest.MonkeyPatch.context() as patch,
+            Ledger.in_memory(budget=budget, unit=ONE_COLUMN.unit, table="check") as book,
+        ):
+            patch.setattr(noise_module, "geometric", sampler)
+            build().fit(Curator(ONE_COLUMN.first, unit=ONE_COLUMN.unit, ledger=book), budget)
+            events = [entry.event for entry in book.entries() if entry.event is not None]
+        missing = drawn - Counter(scale for event in events for _, scale in _noises(event))
+        return f"noise of scale {next(iter(missing)):g} was drawn and not paid for" if missing else ""
+
+    return check
 
 
 def unpaid(build: Callable[[], Synthesizer]) -> Check:

@@ -7,6 +7,7 @@ duration of a test.
 from __future__ import annotations
 
 import importlib
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -14,10 +15,12 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from checks import (
+    REGISTER,
     Check,
     audited,
     criteria_hold,
     discovery_paid,
+    drawn_as_paid,
     entities_hold,
     idle_entities_hold,
     left_out_entities_hold,
@@ -25,6 +28,7 @@ from checks import (
     numbers_are_whole,
     people_hold,
     primitive_audited,
+    register_entities_hold,
     release_audited,
     release_law_holds,
     sensitivities_hold,
@@ -47,6 +51,7 @@ from understudy.mechanisms.deep.look import Panel
 from understudy.mechanisms.marginal.laplace import LaplaceTable
 from understudy.privacy import Laplace, Ledger, PureDP, SeededRandomness, SystemRandomness, Unit
 from understudy.privacy.noise import noise as noise_module
+from understudy.privacy.noise.randomness import Randomness
 from understudy.release import Criterion
 from understudy.release.result import Configuration
 from understudy.release.run.run import Release
@@ -97,6 +102,16 @@ def nothing(patch: Patch) -> None:
 def half_laplace(patch: Patch) -> None:
     draw = Laplace.draw
     patch.setattr(Laplace, "draw", lambda self, shape, source: draw(Laplace(self.scale / 2), shape, source))
+
+
+def half_of_half(patch: Patch) -> None:
+    """Half of the draws have half of the noise, so the whole costs one and a half times what was charged."""
+    draw, turns = Laplace.draw, itertools.count()
+
+    def drawn(self: Laplace, shape: int | tuple[int, ...], source: Randomness) -> npt.NDArray[np.int64]:
+        return draw(Laplace(self.scale / 2) if next(turns) % 2 else self, shape, source)
+
+    patch.setattr(Laplace, "draw", drawn)
 
 
 def half_gaussian(patch: Patch) -> None:
@@ -237,6 +252,28 @@ def unlimited_entities(patch: Patch) -> None:
     _more_records(patch, lambda most: 5 * most)
 
 
+def _more_claims(patch: Patch, more: Callable[[int], int]) -> None:
+    """Break the records of the second table of events alone."""
+    right = EventsTable.truncated
+
+    def wrong(self: EventsTable, column: str, most: int, key: bytes) -> LocalTable:
+        entity = self.schema.entity
+        second = entity is not None and entity.tables is not None and entity.tables[1] == "claims"
+        return right(self, column, more(most) if any(key) and second else most, key)
+
+    patch.setattr(EventsTable, "truncated", wrong)
+
+
+def one_claim_more(patch: Patch) -> None:
+    """Every entity gives one event record more of the second table of events than the unit allows."""
+    _more_claims(patch, lambda most: most + 1)
+
+
+def unlimited_claims(patch: Patch) -> None:
+    """Every entity gives a hundred times as many event records of the second table of events as the unit allows."""
+    _more_claims(patch, lambda most: 100 * most)
+
+
 def idle_entities_twice(patch: Patch) -> None:
     """Entities without events are counted twice."""
     right = EventsTable.__init__
@@ -279,6 +316,15 @@ def event_of_another(patch: Patch) -> None:
 def half_slack(patch: Patch) -> None:
     """An entity is taken to move a criterion by one record, whatever the unit allows."""
     patch.setattr(Criterion, "slack_sensitivity", lambda self, unit: 1.0)
+
+
+def half_claim(patch: Patch) -> None:
+    """The published form of a criterion claims half of what one unit can move it by."""
+    patch.setattr(
+        Criterion,
+        "published_sensitivities",
+        lambda self, unit, synthetic: [self.sensitivity(unit, synthetic.rows, synthetic) / 2],
+    )
 
 
 def fixed_number(patch: Patch) -> None:
@@ -517,6 +563,11 @@ MUTANTS = (
         {"audit of a method": audited(PreparationNotAdded, ONE), "ledger check": unpaid(PreparationNotAdded)},
     ),
     Mutant(
+        "half of the noise on half of the budget",
+        half_of_half,
+        {"check of draws": drawn_as_paid(lambda: create("independent"))},
+    ),
+    Mutant(
         "exponential mechanism with doubled scale",
         doubled_choice,
         {"audit of the primitive": primitive_audited("exponential mechanism", "a likely candidate gains")},
@@ -606,6 +657,19 @@ MUTANTS = (
         },
     ),
     Mutant(
+        "one event record more of the second table",
+        one_claim_more,
+        {"check of several tables": register_entities_hold},
+    ),
+    Mutant(
+        "event records of the second table not limited",
+        unlimited_claims,
+        {
+            "check of several tables": register_entities_hold,
+            "audit of a release of several tables": release_audited(REGISTER, runs=150),
+        },
+    ),
+    Mutant(
         "the event before taken from another person",
         event_of_another,
         {"audit of a method": audited(_laplace(), ENTITY), "entity check": entities_hold},
@@ -613,6 +677,11 @@ MUTANTS = (
     Mutant(
         "a person taken to move a criterion by one record",
         half_slack,
+        {"search of hostile criteria": criteria_hold},
+    ),
+    Mutant(
+        "a criterion that claims half of what it moves by",
+        half_claim,
         {"search of hostile criteria": criteria_hold},
     ),
     Mutant(

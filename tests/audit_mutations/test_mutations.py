@@ -13,10 +13,12 @@ import pytest
 from checks import (
     ALPHA,
     ENTITIES,
+    REGISTER,
     REPORTED,
     audited,
     criteria_hold,
     discovery_paid,
+    drawn_as_paid,
     entities_hold,
     idle_entities_hold,
     left_out_entities_hold,
@@ -24,6 +26,7 @@ from checks import (
     numbers_are_whole,
     people_hold,
     primitive_audited,
+    register_entities_hold,
     release_audited,
     release_law_holds,
     sensitivities_hold,
@@ -65,6 +68,7 @@ RIGHT = {
     "criteria": criteria_hold,
     "fresh noise": noise_is_fresh,
     "payments": unpaid(LaplaceTable),
+    "payments of draws": drawn_as_paid(lambda: create("independent")),
     "whole numbers": numbers_are_whole,
     "frequent texts": primitive_audited("frequent texts", runs=3_000),
     "frequent texts of a person": primitive_audited("frequent texts", "a person with 2 rows", runs=3_000),
@@ -75,6 +79,8 @@ RIGHT = {
     ),
     "whole releases": release_audited(LOOP, runs=120),
     "releases of entities": release_audited(ENTITIES, runs=60, rows=2),
+    "releases of several tables": release_audited(REGISTER, runs=60),
+    "entities of several tables": register_entities_hold,
     "law of a loop of attempts": release_law_holds,
 }
 

@@ -51,6 +51,11 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
+def chooses(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    return _installed(tmp_path_factory.mktemp("site"), "Add a mechanism that chooses")
+
+
+@pytest.fixture(scope="module")
 def distance(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return _installed(tmp_path_factory.mktemp("site"), "Add a criterion in one file")
 
@@ -61,15 +66,56 @@ def _run(*words: str, env: dict[str, str], cwd: Path = ROOT) -> str:
     return done.stdout
 
 
-def test_the_example_keeps_the_contract(installed: dict[str, str]) -> None:
+@pytest.mark.parametrize(("place", "name"), [("installed", "neighbour-chain"), ("chooses", "chosen-tree")])
+def test_the_example_keeps_the_contract(place: str, name: str, request: pytest.FixtureRequest) -> None:
     out = _run(
         "pytest", "-n0", "-q", "-p", "no:cacheprovider", "tests/contract/test_synthesizers.py",
-        "-k", "neighbour-chain", env=installed,
+        "-k", name, env=request.getfixturevalue(place),
     )  # fmt: skip
     found = re.search(r"(\d+) passed", out)
     assert found is not None
     assert int(found[1]) > 30, out
     assert "failed" not in out
+
+
+PEEKS = """
+import helper
+from understudy.curator import Curator
+from chain import Chain as Honest
+
+
+class Chain(Honest):
+    def _fit(self, curator, *, progress):
+        helper.counts(curator)
+        return super()._fit(curator, progress=progress)
+"""
+
+
+@pytest.mark.parametrize(
+    "helper",
+    [
+        "def counts(curator):\n    return curator._whole.count_many([curator.domain.names])",
+        "from understudy.release.look import seal_numbers\ndef counts(curator):\n    seal_numbers(curator, print, sensitivities=[1.0])",
+        "def counts(curator):\n    return getattr(curator, '_ta' + 'ble')",
+    ],
+    ids=["whole", "function", "by name"],
+)
+def test_a_mechanism_that_opens_records_in_another_file_of_its_package_breaks_the_contract(
+    tmp_path: Path, helper: str
+) -> None:
+    env = _installed(tmp_path, "Add a mechanism")
+    (tmp_path / "helper.py").write_text(helper, encoding="utf-8")
+    (tmp_path / "peeks.py").write_text(PEEKS, encoding="utf-8")
+    (info,) = tmp_path.glob("*.dist-info")
+    (info / "entry_points.txt").write_text(
+        "[understudy.methods]\nneighbour-chain = peeks:Chain\n", encoding="utf-8"
+    )
+    (info / "top_level.txt").write_text("chain\npeeks\nhelper\n", encoding="utf-8")
+    words = "-n0 -q -p no:cacheprovider tests/contract/test_synthesizers.py -k neighbour-chain and outside_the_door"
+    command = [sys.executable, "-m", "pytest", *words.split(" ", 6)]
+    done = subprocess.run(command, capture_output=True, text=True, env=env, cwd=ROOT)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "helper.py:" in done.stdout
 
 
 def test_the_command_line_takes_it_like_any_other(installed: dict[str, str], tmp_path: Path) -> None:

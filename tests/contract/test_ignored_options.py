@@ -60,6 +60,7 @@ NEEDS: dict[tuple[str, ...], str] = {
     ("modips", "prior_weight", "usual"): AUTO,
     ("modips", "prior_variance", "usual"): AUTO,
     ("modips", "deviation", "usual"): AUTO,
+    ("aim", "numbers"): "acts on event records of entities alone",
     ("aim", "smooth"): "acts on columns whose noise is large beside their counts",
     ("sift", "max_model_mb"): MEMORY,
     (

@@ -6,6 +6,7 @@ import gc
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,10 @@ from contract_cases import MIXED, OPTIONS_OF, case_of
 from understudy.curator import Curator
 from understudy.data import read_table
 from understudy.errors import DomainTooLarge, UnusableMethod
-from understudy.mechanisms import Synthesizer, base, create, methods
+from understudy.mechanisms import Fitted, Progress, Synthesizer, base, create, methods
 from understudy.mechanisms import base as _trial
-from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, Ledger, PureDP, Unit
+from understudy.mechanisms.marginal.laplace import LaplaceTable
+from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, Laplace, Ledger, PureDP, Unit
 from understudy.schema import Schema
 
 BUDGETS: tuple[Budget, ...] = (ApproxDP(1.0, 1e-6), PureDP(1.0), ZCDP(0.3), GDP(0.7))
@@ -120,6 +122,29 @@ def test_a_kernel_that_cannot_be_compiled_is_found_before_the_first_charge(
     assert "mst does not work here" in str(error)
     assert "Nothing was charged" in str(error)
     assert not _trial._tried, "a failed trial is made again"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Greedy(LaplaceTable):
+    """Asks for twice the budget of its fit."""
+
+    def _fit(self, curator: Curator, *, progress: Progress) -> Fitted:
+        sealed = curator.counts(curator.domain.names)
+        curator.measure(sealed, noise=Laplace(0.5 * sealed.l1 / curator.remaining))
+        raise AssertionError("more was spent than there is")
+
+
+def test_the_author_of_a_method_is_not_told_to_repair_the_installation(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Before, the message said that the installation was broken, whoever wrote the method."""
+    monkeypatch.setattr(_trial, "_tried", set())
+    budget = PureDP(1.0)
+    charges, error = charged(lambda curator: Greedy().fit(curator, budget), budget)
+    assert charges == 0
+    assert isinstance(error, UnusableMethod)
+    assert "Repair the installation" not in str(error)
+    assert f"divide what curator.remaining says, in {Greedy.__module__}" in str(error)
 
 
 def test_a_kernel_that_the_compiler_refuses_is_found_before_the_first_charge(

@@ -112,7 +112,7 @@ def test_discover(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             continue
         for line in block.splitlines():
             _understudy(line)
-    found = Schema.read(tmp_path / "measured.yaml")
+    found = Schema.read(tmp_path / "standin.schema.yaml")
     assert (
         {"clinic", "smoker", "age"}
         <= set(found.names)

@@ -102,7 +102,7 @@ def test_a_second_run_on_the_same_ledger_is_refused(folder: Path) -> None:
     before = (folder / "out.csv").read_bytes()
     again = synth(folder)
     assert again.code == 3
-    assert "left of" in again.err
+    assert "is used" in again.err
     assert (folder / "out.csv").read_bytes() == before
 
 

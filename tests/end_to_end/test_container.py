@@ -80,6 +80,64 @@ def read_only(folder: Path, command: list[str]) -> list[str]:
     return wrapped
 
 
+COUNTED = """
+import sys
+from numba.core import event
+from understudy.cli.main import run
+
+compiled = []
+
+class Watch(event.Listener):
+    def on_start(self, event):
+        compiled.append(event.data["dispatcher"].py_func.__qualname__)
+
+    def on_end(self, event):
+        pass
+
+event.register("numba:compile", Watch())
+try:
+    run()
+finally:
+    print("compiled:", *compiled, file=sys.stderr)
+"""
+
+
+@pytest.mark.slow
+def test_kernels_of_the_build_serve_a_user_who_can_write_nothing_beside_the_table(folder: Path) -> None:
+    """The two steps of the recipe with its own settings: `warm` while the image is built, then `synth` where the kernels are read-only.
+
+    Caught: kernels that are looked for elsewhere than they were kept, or kept for another processor, so that every run compiles anew.
+    """
+    text = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    (processor,) = set(re.findall(r"NUMBA_CPU_NAME=(\S+)", text))
+    kernels = folder / "kernels"
+    environment = {
+        "PYTHONPATH": str(Path(understudy.__file__).parents[1]),
+        "NUMBA_CACHE_DIR": str(kernels),
+        "NUMBA_CPU_NAME": processor,
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PATH": "/usr/bin:/bin",
+    }
+    build = [sys.executable, "-m", "understudy", "warm", "independent", "--quiet"]
+    words = "synth table.csv --schema schema.yaml --unit add-remove --epsilon 1 --delta 1e-6 --method independent --out out.csv"
+    run = ["env", "-i", *(f"{name}={value}" for name, value in environment.items())]
+    run += ["HOME=/nonexistent", f"TMPDIR={folder}", sys.executable, "-c", COUNTED, *words.split()]
+    wrapped = read_only(folder, run)  # or skip, before anything is compiled
+    subprocess.run(build, env=environment | {"HOME": str(folder)}, check=True, timeout=600)
+    kernels.chmod(0o755)
+    before = sorted(path.relative_to(folder) for path in kernels.rglob("*"))
+    (folder / "table.csv").write_text("a,b,c\n" + "x,1,u\ny,0,v\nx,0,v\n" * 60)
+    (folder / "schema.yaml").write_text(
+        "columns: [{name: a, kind: categorical, values: [x, y]}, {name: b, kind: integer, minimum: 0, maximum: 1},"
+        " {name: c, kind: categorical, values: [u, v]}]\n"
+    )
+    done = subprocess.run(wrapped, capture_output=True, text=True, check=False, timeout=600)
+    assert done.returncode == 0, done.stderr
+    assert (folder / "out.csv").stat().st_uid == USER
+    assert done.stderr.splitlines()[-1].split() == ["compiled:"], "what was kept was not found"
+    assert before == sorted(path.relative_to(folder) for path in kernels.rglob("*"))
+
+
 def test_synth_runs_as_a_user_without_rights_on_a_read_only_root(folder: Path) -> None:
     """Caught: anything that is written elsewhere than beside the table, looked up in a home, or needs rights."""
     (folder / "table.csv").write_text("a,b\n" + "x,1\ny,0\n" * 60)

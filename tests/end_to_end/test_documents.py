@@ -261,7 +261,13 @@ def test_documents_of_a_measured_schema_do_not_say_that_nothing_was_learnt(
     with Ledger.create(tmp_path / "t.ledger", budget=PureDP(90.0), **terms) as ledger:
         declared = Schema.from_dict({"columns": SPEC["schema"]["columns"][:1]})
         learnt = discover_schema(
-            frame, unit="replace-one", share=0.5, schema=declared, epsilon=80.0, ledger=ledger
+            frame,
+            unit="replace-one",
+            share=0.5,
+            schema=declared,
+            epsilon=80.0,
+            ledger=ledger,
+            numbers_only=True,
         )
     assert [column.name for column in learnt.schema.columns if column.measured_facts] == ["days"]
     spec = SPEC | {

@@ -111,7 +111,12 @@ def test_a_hold_out_from_the_fit_to_the_page(folder: Path) -> None:
     )  # fmt: skip
     assert made.code == 0, made.err
     kept = Path(json.loads(made.out)["hold_out_file"])
-    assert {path.name for path in folder.iterdir()} - before == {"real.ledger", "real.hold-out", "rows.csv"}
+    assert {path.name for path in folder.iterdir()} - before == {
+        "real.ledger",
+        "real.hold-out",
+        "rows.csv",
+        "rows.understudy",
+    }
     assert not re.search(r"\b[abc],[fm],", kept.read_text())
     division = HoldOut.read(kept)
     result = understudy(

@@ -62,7 +62,7 @@ def synth(
 
 
 def refused(result: Result) -> bool:
-    return result.code == 3 and "left of" in result.err
+    return result.code == 3 and "is used on" in result.err
 
 
 # ------------------------------------------------------------------------------------ one table, one ledger

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from command import understudy
 
-from understudy.datasets import patient_register, patient_register_schema
+from linked_tables import write_patients
 from understudy.schema.files.yaml import read_plain, write_plain
 
 BUDGET = ("--epsilon", "2", "--delta", "1e-6", "--unit", "add-remove", "--max-rows-per-person", "3")
@@ -18,33 +18,7 @@ FEW = ("sex", "age_group", "admitted", "ward", "readmitted")
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    for name, table in patient_register(400, seed=1).items():
-        table.to_csv(tmp_path / f"{name}.csv", index=False)
-    columns = {
-        column["name"]: column for column in patient_register_schema().select(FEW).to_dict()["columns"]
-    }
-    write_plain(
-        {
-            "tables": [
-                {
-                    "name": "patients",
-                    "source": "patients.csv",
-                    "key": "patient",
-                    "count": "stays",
-                    "columns": [columns["sex"], columns["age_group"]],
-                },
-                {
-                    "name": "stays",
-                    "source": "stays.csv",
-                    "belongs_to": "patients",
-                    "order": "admitted",
-                    "max_events": 40,
-                    "columns": [columns["admitted"], columns["ward"], columns["readmitted"]],
-                },
-            ]
-        },
-        tmp_path / "register.yaml",
-    )
+    write_patients(tmp_path, 400, fixed=FEW[:2], moving=FEW[2:])
     return tmp_path
 
 
@@ -133,6 +107,38 @@ def test_refusals_before_anything_is_spent(folder):
     assert "orphans: drop" in " ".join(refused.split())
     assert "17" not in refused
     assert not (folder / "out").exists()
+
+
+def test_declaring_a_draft_keeps_the_tables_and_where_they_are(folder):
+    plain = read_plain(folder / "register.yaml")
+    plain["tables"][0]["columns"][0]["origin"] = "from-data"
+    plain["tables"][1]["source"] = {"url": "postgresql://db.example/registry", "table": "stays"}
+    write_plain(plain, folder / "draft.yaml")
+    (folder / "public").mkdir()
+    run("schema", "declare", folder / "draft.yaml", "--out", folder / "public" / "schema.yaml")
+    patients, stays = read_plain(folder / "public" / "schema.yaml")["tables"]
+    assert patients["source"] == "../patients.csv"
+    assert stays["source"] == {"url": "postgresql://db.example/registry", "table": "stays"}
+    assert "origin" not in patients["columns"][0]
+    assert stays["belongs_to"] == "patients"
+
+
+def test_a_rehearsal_on_a_single_simulated_table_says_what_to_give(folder):
+    spec = {
+        "name": "register",
+        "source": {},
+        "schema": "register.yaml",
+        "unit": {"relation": "add-remove", "id_column": "patient", "max_rows": 3},
+        "synthesizers": [{"method": "independent"}],
+        "acceptance": {"form": "pass-only", "epsilon": 1, "criteria": [{"name": "n", "kind": "mean-events", "threshold": 5}]},
+        "selection": {"rule": "single"},
+        "budget": {"total": {"epsilon": 4}, "model": {"epsilon": 2}},
+    }  # fmt: skip
+    write_plain(spec, folder / "spec.yaml")
+    assert "patient_register" in run("rehearse", folder / "spec.yaml", "--simulate", "toy", code=2)
+    told = run("plan", folder / "spec.yaml", "--rows", 400)
+    assert "Planned for 400 entities, which give 1,200 event records." in told
+    assert "one patient with all rows (3 event records of each are counted)" in told
 
 
 def test_plan_knows_the_key(folder):
@@ -236,3 +242,56 @@ def test_several_tables_of_events_are_planned_fitted_kept_drawn_again_and_compar
     assert "own eyes" in " ".join(run(*words[:3], "--epsilon", 1, "--unit", "add-remove", code=2).split())
     refused = run("synth", register, *BUDGET, "--out", f"{several}/more/", "--names", "a,b", code=2)
     assert "leave names out" in refused
+
+
+def test_several_tables_of_events_are_released_from_one_specification(several):
+    """Bound facts, a plan, a rehearsal on public tables, the release, and its check, all by commands."""
+    register = several / "register.yaml"
+    criteria = [
+        {"name": "n", "table": "stays", "kind": "mean-events", "threshold": 2.5},
+        {"name": "paid", "table": "claims", "kind": "event-rates", "column": "paid", "values": ["true"], "threshold": 0.4},
+    ]  # fmt: skip
+    write_plain(
+        {
+            "name": "several",
+            "source": {},
+            "schema": "register.yaml",
+            "unit": {"relation": "add-remove", "id_column": "patient", "max_rows": 3},
+            "synthesizers": [{"method": "mst"}],
+            "acceptance": {"form": "pass-only", "epsilon": 2.0, "criteria": criteria},
+            "selection": {"rule": "single"},
+            "budget": {"total": {"epsilon": 44.0}, "model": {"epsilon": 40.0}},
+        },
+        several / "spec.yaml",
+    )
+    ledger = several / "a.ledger"
+    run("ledger", "create", ledger, "--table-name", "register", "--unit", "add-remove", "--id-column", "patient", "--max-rows-per-person", "3", "--epsilon", "50")  # fmt: skip
+    bound = [run("ledger", "facts", ledger, declared) for declared in (register, several / "spec.yaml")]
+    assert bound[0] == bound[1], "schema and specification state the same facts"
+    planned = json.loads(run("plan", several / "spec.yaml", "--rows", "400", "--json"))
+    assert [item["name"] for item in planned["models"]] == ["stays: mst", "claims: mst"]
+    run("rehearse", several / "spec.yaml", "--public", several, "--out", several / "r", code=4)
+    public = several / "public"
+    public.mkdir()
+    for name in ("patients", "stays", "claims"):
+        pd.read_csv(several / f"{name}.csv").to_csv(public / f"{name}.csv", index=False)
+    asked = (
+        "rehearse",
+        several / "spec.yaml",
+        "--trials",
+        "1",
+        "--jobs",
+        "1",
+        "--out",
+        several / "r",
+        "--json",
+    )
+    assert json.loads(run(*asked, "--public", public))["results"][0]["acceptance"] > 0.5
+    run(*asked, "--simulate", "births", code=2)
+    done = json.loads(
+        run("release", several / "spec.yaml", "--ledger", ledger, "--out", several / "bundle", "--json")
+    )
+    assert set(done["tables"]) == {"patients", "stays", "claims"}
+    assert "epsilon=42.02" in run("verify", several / "bundle")
+    again = run("release", several / "spec.yaml", "--ledger", ledger, "--out", several / "bundle")
+    assert "Nothing was done" in again

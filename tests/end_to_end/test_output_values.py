@@ -39,7 +39,7 @@ selection: {{rule: single}}
 budget: {{total: {{epsilon: 9}}, model: {{epsilon: 4}}}}
 """
 PATTERNS = {
-    "price": r"\?|\d{1,3}|1000|\d{1,3}\.\d?[1-9]",
+    "price": r"\?|\d{1,4}\.\d\d",
     "again": "Yes|No",
     "seen": r"2014-\d\d-\d\d|2015-01-01",
     "agent": r"007|9|\?",
@@ -74,7 +74,7 @@ def check(path: Path, rows: int) -> None:
     for column, pattern in PATTERNS.items():
         assert text[column].str.fullmatch(pattern).all(), column
     assert (text["price"] == "?").any()
-    assert (text["price"] == "0").any()
+    assert (text["price"] == "0.00").any()
     assert text["price"].nunique() > 50
     assert text["seen"].nunique() > 50
 

@@ -24,7 +24,7 @@ CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium; on Debian: apt-get install chromium")
 
 PAGES = (
-    "/", "/schema", "/schema/columns/1", "/schema/rules", "/schema/file", "/designs", "/designs/births",
+    "/", "/schema", "/schema/tables", "/schema/columns/1", "/schema/rules", "/schema/file", "/designs", "/designs/births",
     "/designs/births/file", "/designs/births/rehearsal", "/designs/births/agree", "/agree",
     "/compare?left=births&right=other", "/shelf", "/shelf/ledger?path=births.ledger", "/shelf/release?path={bundle}",
     "/shelf/compare?left={bundle}&right={bundle}", "/nowhere",

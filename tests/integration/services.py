@@ -33,7 +33,7 @@ class Postgres:
         return psycopg.connect(self.url, autocommit=True, password=self.password)
 
     def fill(self, name, table):
-        """Make a table of the records of an Arrow table."""
+        """Make a table of the records of an Arrow table, in place of one of that name and of the views on it."""
         import pyarrow as pa
 
         kinds = {
@@ -62,7 +62,12 @@ class Postgres:
 
         columns = ", ".join(f'"{field.name}" {kind_of(field)}' for field in table.schema)
         with self.connect() as connection, connection.cursor() as cursor:
+            cursor.execute(
+                "SET lock_timeout = '30s'"
+            )  # a snapshot that somebody left open is an error, not a wait
+            cursor.execute(f'DROP TABLE IF EXISTS "{name}" CASCADE')
             for label, values in enumerations.items():
+                cursor.execute(f'DROP TYPE IF EXISTS "{label}"')
                 cursor.execute(f'CREATE TYPE "{label}" AS ENUM ({values})')
             cursor.execute(f'CREATE TABLE "{name}" ({columns})')
             with cursor.copy(f'COPY "{name}" FROM STDIN') as copy:

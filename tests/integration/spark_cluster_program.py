@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from same_release import SPECS, bundle_of, typed
 
 from understudy.curator import Curator
 from understudy.data import Database, SparkTable, Table, read_table
@@ -179,6 +180,15 @@ def main(folder: str, rows: int) -> None:
     timer.join()
     found["struck"] = len(struck)
     found["still the same"] = told(truncated) == cut  # what the dead executor kept is chosen again
+
+    pq.write_table(typed(), f"{folder}/staff.parquet")
+    for spec in SPECS:
+        here = bundle_of(Path(folder, "staff.parquet"), Path(folder, "local", spec), spec=spec)
+        there = bundle_of(
+            Database(url=MASTER, table=f"{folder}/staff.parquet"), Path(folder, "there", spec), spec=spec
+        )
+        found[f"bundle by {spec}"] = sorted(name for name in here if here[name] == there.get(name))
+        found[f"files by {spec}"] = sorted({*here, *there})
     sys.stdout.write(f"\n{json.dumps(found)}\n")
     spark.stop()
 

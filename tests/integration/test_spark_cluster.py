@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from same_release import SPECS
 from services import missing_spark
 
 pytest.importorskip("ibis", reason="no Ibis (pip install 'understudy[sql]')")
@@ -41,6 +42,8 @@ def test_a_cluster_counts_exactly_whatever_happens_to_its_tasks(tmp_path):
     assert found["struck"] == 1
     assert found["killed"]
     assert found["still the same"]
+    for spec in SPECS:  # the release of `test_sql_release.py`, after an executor was lost
+        assert found[f"bundle by {spec}"] == found[f"files by {spec}"] != []
     assert len(set(found["bytes"].values())) == 1, found["bytes"]
     assert 0 < found["bytes of a cut"] < 4000  # the number of rows
     # one entry for the marginals that were measured together, of Laplace noise of scale 10 on 6 of them

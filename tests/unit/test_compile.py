@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import gc
 import importlib.util
+import math
 import pickle
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
-from numba.core import caching, config
-from numba.core.errors import TypingError
+from numba.core import caching, config, event
+from numba.core.compiler import Flags
+from numba.core.errors import NumbaError, TypingError
 
 from understudy import _compile
 
@@ -137,3 +140,64 @@ def test_garbage_is_collected_again_after_compiling() -> None:
     with pytest.raises(TypingError):
         _compile.compiled()(broken)(1)
     assert gc.isenabled()
+
+
+def test_settings_are_compared_as_numba_compares_them() -> None:
+    plain, quick = Flags(), _compile._Settings()
+    assert plain == quick
+    assert hash(plain) == hash(quick)
+    quick.error_model = "python"
+    assert quick == Flags(), "a default that was set is a default"
+    for name, value in {"error_model": "numpy", "fastmath": True, "nrt": True, "release_gil": True}.items():
+        first, second, other = Flags(), _compile._Settings(), _compile._Settings()
+        setattr(first, name, value)
+        setattr(second, name, value)
+        assert first == second
+        assert second == first
+        assert other != first
+        assert first != other
+        assert second != other
+
+
+def test_kernels_of_like_settings_share_what_they_call_and_others_do_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Caught: types or code found for one kernel and used for another that asked for different arithmetic."""
+
+    def first(n):  # type: ignore[no-untyped-def]
+        return np.empty(n, np.float32).size / n
+
+    def second(n):  # type: ignore[no-untyped-def]
+        return np.empty(n, np.float32).size / (n - n)
+
+    def third(n):  # type: ignore[no-untyped-def]
+        return np.empty(n, np.float32).size / (n - n)
+
+    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path / "cache"))
+    compiled = []
+
+    class Watch(event.Listener):  # type: ignore[misc]
+        def on_start(self, event: Any) -> None:
+            compiled.append(event.data["dispatcher"].py_func.__qualname__)
+
+        def on_end(self, event: Any) -> None:
+            pass
+
+    with event.install_listener("numba:compile", Watch()):
+        assert _compile.compiled()(first)(4) == 1.0
+        before = len(compiled)
+        with pytest.raises(ZeroDivisionError):
+            _compile.compiled(nogil=True)(second)(4)
+        assert compiled[before:] == [second.__qualname__], "np.empty was compiled already"
+        assert math.isinf(_compile.compiled(error_model="numpy")(third)(4))
+
+
+def test_a_function_inside_a_kernel_is_refused() -> None:
+    def outer(x):  # type: ignore[no-untyped-def]
+        def inside(y):  # type: ignore[no-untyped-def]
+            return y + x
+
+        return inside(2)
+
+    with pytest.raises(NumbaError):
+        _compile.compiled()(outer)(1)

@@ -141,7 +141,7 @@ def test_a_frame_has_one_ledger_under_every_name() -> None:
     words = {"schema": SCHEMA, "unit": "add-remove", "epsilon": 1.0, "ledger": "default"}
     made = TableSynthesizer("independent", **words).fit(FRAME)
     assert made.model_.provenance.ledger_length
-    with pytest.raises(BudgetError, match="left of"):
+    with pytest.raises(BudgetError, match="Epsilon 1 of 1 is used"):
         TableSynthesizer("laplace", **words).fit(FRAME.sample(frac=1, random_state=0))
     folder = Path(os.environ["UNDERSTUDY_HOME"]) / "ledgers"
     (file,) = folder.glob("*.ledger")

@@ -20,12 +20,13 @@ from understudy.data import draft_schema
 from understudy.errors import WorkloadError
 from understudy.ledgers import LedgerPlace, ledger_at
 from understudy.marginals import Workload
-from understudy.mechanisms import Model
+from understudy.mechanisms import Model, Synthesizer
 from understudy.privacy import Budget, Unit
 from understudy.privacy.invariants import NO_CONSENT, Consent
 from understudy.schema import Schema
 from understudy.workflow import AUTO, Fit, Payment, Unfinished, mechanism_for, plan_synthesis
 from understudy.workflow.public_data import Prior
+from understudy.workflow.synthesis import described_by, reason_for
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,7 +43,7 @@ class TableSynthesizer:
     method
         Name of a mechanism; see ``understudy methods``. By default one is chosen from the schema, the unit and the budget.
     schema
-        What is public about the table. There is no default: a domain is never read from the records.
+        What is public about the table. There is no default: a domain is never read from the records for free. With ``discover`` it may be left out, or declare some columns only.
     unit
         Who is protected: ``"add-remove"``, ``"replace-one"``, or a `Unit` (for people with several rows).
     epsilon, delta, rho, mu
@@ -66,6 +67,11 @@ class TableSynthesizer:
     unfinished
         What to do about another fit on the ledger that was interrupted: ``"refuse"``, ``"keep"`` its paid answers for later, or
         ``"drop"`` them. A fit that was interrupted itself goes on when it is called again, and pays for nothing twice.
+    discover
+        A share of the budget, such as 0.1, with which everything about the columns that no schema declares is learnt: with noise, and charged to the same
+        ledger (:mod:`understudy.discovery`). The names of the columns are public. The schema that was found is that of ``model_``.
+    numbers_only
+        With ``discover`` and a budget without a delta, which finds no texts: say that numbers, dates and truth words are all that is wanted.
 
     Attributes
     ----------
@@ -107,6 +113,8 @@ class TableSynthesizer:
         ledger: str | PathLike[str] | None = None,
         consent: Consent | None = None,
         unfinished: Unfinished = "refuse",
+        discover: float | None = None,
+        numbers_only: bool = False,
     ) -> None:
         # as scikit-learn wants it: parameters are stored as given and checked when fitting
         self.method = method
@@ -124,6 +132,8 @@ class TableSynthesizer:
         self.ledger = ledger
         self.consent = consent
         self.unfinished = unfinished
+        self.discover = discover
+        self.numbers_only = numbers_only
 
     # ------------------------------------------------------------------ parameters
 
@@ -165,44 +175,56 @@ class TableSynthesizer:
         -------
         In: private. Out: a public model, paid for by the ledger: :meth:`Synthesizer.fit`.
         """
-        if self.schema is None:
+        if self.schema is None and self.discover is None:
             raise WorkloadError(
                 "A schema must say what is public about the table before it is read; give schema=... "
-                "(draft one with `understudy schema draft`)."
+                "(draft one with `understudy schema draft`), or learn one with a share of the budget: discover=0.1, or by itself "
+                "understudy.workflow.discover_schema(table, unit=..., epsilon=..., delta=..., share=0.1)."
             )
         if y is not None:
             X = self._joined(X, y)
         budget = Budget.of(epsilon=self.epsilon, delta=self.delta, rho=self.rho, mu=self.mu)
+        unit = Unit.of(self.unit)
+        described, steps = described_by(
+            X, self.schema, self.discover, unit=unit, **({"numbers_only": True} if self.numbers_only else {})
+        )
+        asked: dict[str, Any] = {
+            "workload": self.workload,
+            "target": self.target,
+            "unit": unit,
+            "budget": budget,
+            "prior": self.prior,
+        }
+
+        def mechanism(schema: Schema) -> Synthesizer:
+            return mechanism_for(
+                self.method, schema, options=self.options, time_limit=self.time_limit, **asked
+            )
+
         fit = Fit(
             table=X,
-            schema=self.schema,
-            synthesizer=mechanism_for(
-                self.method,
-                self.schema,
-                workload=self.workload,
-                target=self.target,
-                options=self.options,
-                unit=Unit.of(self.unit),
-                budget=budget,
-                prior=self.prior,
-                time_limit=self.time_limit,
-            ),
-            unit=Unit.of(self.unit),
+            schema=described,
+            synthesizer=mechanism(described),
+            unit=unit,
             budget=budget,
+            steps=steps,
+            rebuild=mechanism,
+            reason=reason_for(self.method, entity=None, **asked),
         )
         payment = Payment(
             ledger=self._ledger(), consent=self.consent or NO_CONSENT, unfinished=self.unfinished
         )
         self.model_ = plan_synthesis(fit, payment=payment).run().model
-        self.feature_names_in_ = np.array(self.schema.names, dtype=object)
-        self.n_features_in_ = len(self.schema.names)
+        names = self.model_.schema.names
+        self.feature_names_in_ = np.array(names, dtype=object)
+        self.n_features_in_ = len(names)
         return self
 
     def _joined(self, X: Any, y: Any) -> Any:
         """Return the table with one more column."""
         name = getattr(y, "name", None)
-        assert self.schema is not None
-        if name not in self.schema.names or not hasattr(X, "assign") or name in X.columns:
+        declared = self.discover is not None or (self.schema is not None and name in self.schema.names)
+        if not isinstance(name, str) or not declared or not hasattr(X, "assign") or name in X.columns:
             raise WorkloadError(
                 "y is taken as one more column: give X as a pandas frame and y as a series whose name the schema declares and X lacks, or leave y out."
             )

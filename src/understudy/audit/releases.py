@@ -30,6 +30,7 @@ from understudy.audit.observers import CROWDED, Observation, Pair, counted, fail
 from understudy.audit.trials import Tally, claim_of
 from understudy.curator import Curator
 from understudy.data import LocalTable, Table, read_table
+from understudy.data.linked import LinkedTables
 from understudy.engine import DenseTable, project_to_simplex
 from understudy.errors import UnderstudyError, WorkloadError
 from understudy.mechanisms import Model, no_progress
@@ -40,8 +41,9 @@ from understudy.release.result import Configuration, ReleaseFailure, ReleaseResu
 from understudy.release.run.candidate import draw_candidate, fit_model
 from understudy.release.run.planning import usable_configurations
 from understudy.release.run.run import run_release
-from understudy.release.run.transform import read_source
+from understudy.release.run.transform import pairs_of, read_source, register_tables
 from understudy.release.spec.spec import Spec
+from understudy.schema import Schema
 
 __all__ = ["ReleaseLaw", "audit_release_law", "release_law"]
 
@@ -215,6 +217,7 @@ def _candidate(spec: Spec, configuration: Configuration, model: Model, rows: int
 Types = tuple[RecordTypes, RecordTypes]
 Made = pd.DataFrame | Mapping[str, pd.DataFrame]
 """A made-up table, or linked tables by name."""
+Known = Made | LinkedTables
 
 
 class Neighbours:
@@ -228,16 +231,27 @@ class Neighbours:
     Neighbours('audit loop')
     """
 
-    def __init__(self, spec: Spec, first: Made, second: Made) -> None:
+    def __init__(self, spec: Spec, first: Known, second: Known) -> None:
         self._spec = spec
         self._frames = (first, second)
         self._seen: dict[tuple[str, ...], tuple[Pair, Types]] = {}
+        self._parts: dict[str, Neighbours] = {}
+        if spec.parts:
+            one, two = (pairs_of(spec, register_tables(spec, frame)) for frame in self._frames)
+            self._parts = {
+                table: Neighbours(part, one[table], two[table]) for table, part in spec.parts.items()
+            }
 
     def __repr__(self) -> str:
         return f"Neighbours({self._spec.name!r})"
 
     def log_ratio(self, outcome: ReleaseResult) -> float:
-        """Return the log-likelihood of a published release on the first table minus that on the second."""
+        """Return the log-likelihood of a published release on the first table minus that on the second.
+
+        Of several tables of events it is the sum over the tables: their models and tests draw their noise apart from one another.
+        """
+        if self._parts:
+            return sum(self._parts[table].log_ratio(part) for table, part in outcome.parts.items())
         pair, types = self._tables(outcome.configuration)
         model = outcome.model
         total = 0.0 if model is None else log_ratio(model.measurements, pair)
@@ -395,7 +409,7 @@ def _describe_pair(spec: Spec, rows: int) -> str:
 def neighbour_frames(spec: Spec, *, rows: int, generator: np.random.Generator) -> tuple[Made, Made]:
     """Return two raw tables that differ in one unit: a crowd of equal records, and one unlike it in every column it can be.
 
-    ``rows`` is how many rows count. Where the unit is a person or an entity, it has five times as many rows as count of it; of linked tables it is an entity with all its rows in both tables.
+    ``rows`` is how many rows count. Where the unit is a person or an entity, it has five times as many rows as count of it; of linked tables it is an entity with all its rows in all tables.
 
     Examples
     --------
@@ -403,22 +417,9 @@ def neighbour_frames(spec: Spec, *, rows: int, generator: np.random.Generator) -
     >>> len(first), len(second), int((first != second).any(axis=1).sum())
     (5, 5, 1)
     """
-    schema = spec.schema
-    codes = {
-        name: generator.integers(0, size, _DRAWN)
-        for name, size in zip(schema.names, schema.domain.sizes, strict=True)
-    }
-    frame = schema.decode(codes, seed=int(generator.integers(1 << 30)))
-    kept = np.asarray(schema.holds_raw(frame))
-    for rule in spec.cleaning:
-        kept &= np.asarray(rule.holds_raw(frame))
-    frame = frame[kept].reset_index(drop=True)
-    if len(frame) < 2:
-        raise WorkloadError(
-            "No made-up record obeys the rules of this specification; it cannot be audited so."
-        )
-    differing = (frame != frame.iloc[0]).sum(axis=1).to_numpy()
-    usual, odd = frame.iloc[[0]], frame.iloc[[int(np.argmax(differing))]]
+    if spec.parts:
+        return _register_frames(spec, rows=rows, generator=generator)
+    usual, odd = _unlike(spec, spec.schema, generator)
     most, unit = spec.unit.max_rows, spec.unit
     own = most if unit.id_column is None else CROWDED * most
     crowd = [usual] * (rows - most)
@@ -430,6 +431,67 @@ def neighbour_frames(spec: Spec, *, rows: int, generator: np.random.Generator) -
         first[unit.id_column] = ids
         second[unit.id_column] = ids[: len(second)]
     return _linked(spec, first), _linked(spec, second)
+
+
+def _unlike(
+    spec: Spec,
+    schema: Schema,
+    generator: np.random.Generator,
+    given: tuple[pd.DataFrame, pd.DataFrame] | None = None,
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return two made-up records, as frames of one row, that obey all rules and differ in as many columns as they can; ``given`` are entries that each of them has to have."""
+    codes = {
+        name: generator.integers(0, size, _DRAWN)
+        for name, size in zip(schema.names, schema.domain.sizes, strict=True)
+    }
+    frame = schema.decode(codes, seed=int(generator.integers(1 << 30)))
+    other = np.arange(len(frame)) % 2 == 1
+    if given is not None:
+        for name in given[0].columns:
+            one, two = (item[name].iloc[0] for item in given)
+            frame[name] = pd.Series([two if is_other else one for is_other in other], dtype=frame[name].dtype)
+    kept = np.asarray(schema.holds_raw(frame))
+    for rule in spec.cleaning:
+        kept &= np.asarray(rule.holds_raw(frame))
+    first = np.flatnonzero(kept & ~other if given is not None else kept)
+    second = np.flatnonzero(kept & other if given is not None else kept)
+    if not len(first) or not len(second) or len(frame[kept]) < 2:
+        raise WorkloadError(
+            "No made-up record obeys the rules of this specification; it cannot be audited so."
+        )
+    usual = frame.iloc[[first[0]]].reset_index(drop=True)
+    differing = (frame.iloc[second] != usual.iloc[0]).sum(axis=1).to_numpy()
+    return usual, frame.iloc[[second[int(np.argmax(differing))]]].reset_index(drop=True)
+
+
+def _register_frames(spec: Spec, *, rows: int, generator: np.random.Generator) -> tuple[Made, Made]:
+    """Return two sets of made-up tables that differ in one entity with all its rows in all tables of events: five times as many in each as count of it."""
+    unit, most = spec.unit, spec.unit.max_rows
+    crowd, own = list(range(1, rows - most + 1)), [0] * (CROWDED * most)
+    stays = unit.relation == "replace-one"
+    whose = (pd.Index([*crowd, 0]), pd.Index([*crowd, 0] if stays else crowd))
+    made: tuple[dict[str, pd.DataFrame], dict[str, pd.DataFrame]] = ({}, {})
+    fixed: tuple[pd.DataFrame, pd.DataFrame] | None = None
+    for part in spec.parts.values():
+        entity = part.schema.entity
+        assert entity is not None
+        assert entity.tables is not None
+        both = _unlike(spec, part.schema, generator, fixed)
+        if fixed is None:
+            fixed = (both[0][list(entity.fixed)], both[1][list(entity.fixed)])
+            for tables, people, last in zip(made, whose, (1, 0), strict=True):
+                kinds = [fixed[last if who == 0 else 0] for who in people]
+                known = pd.concat([fixed[0].iloc[:0], *kinds], ignore_index=True)
+                tables[entity.tables[0]] = known.assign(**{entity.id: people.to_numpy()})
+        events = [
+            item.drop(columns=list(entity.fixed)) for item in both
+        ]  # numbers in other tables are counted from those
+        for tables, last in zip(made, (1, 0), strict=True):
+            owners = [*crowd, *(own if last or stays else [])]
+            kinds = [events[last if who == 0 else 0] for who in owners]
+            found = pd.concat([events[0].iloc[:0], *kinds], ignore_index=True)
+            tables[entity.tables[1]] = found.assign(**{entity.reference or entity.id: owners})
+    return made
 
 
 def _linked(spec: Spec, frame: pd.DataFrame) -> Made:
@@ -482,8 +544,8 @@ def _observed(outcome: ReleaseResult | ReleaseFailure, known: Neighbours, second
             seconds=seconds,
         )
     counts = _counts(outcome)
-    model = outcome.model
-    items = () if model is None else model.measurements
+    models = [part.model for part in (outcome.parts.values() if outcome.parts else (outcome,))]
+    items = [item for model in models if model is not None for item in model.measurements]
     numbers = np.concatenate(
         [np.array(values_seen, dtype=np.float64), *(item.values.ravel() for item in items)]
     )
@@ -512,6 +574,8 @@ def _observed(outcome: ReleaseResult | ReleaseFailure, known: Neighbours, second
 
 
 def _counts(outcome: ReleaseResult) -> npt.NDArray[np.float64]:
+    if outcome.parts:
+        return np.concatenate([_counts(part) for part in outcome.parts.values()])
     schema = outcome.schema
     codes = schema.encode_frame(outcome.synthetic)
     shares = [

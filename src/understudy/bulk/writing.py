@@ -83,7 +83,10 @@ def _opened(out: str, digest: str) -> tuple[Staging, dict[str, Any], ChunkedSamp
     staging = Staging(out)
     plan = staging.read_plan()
     if plan is None or plan["digest"] != digest:
-        raise OutputError(f"The unfinished sample of {out!r} was removed while it was being written.")
+        raise OutputError(
+            f"The unfinished sample of {out!r} is not where it was begun: it was removed, or a machine that was to write a part of it does not see "
+            "this folder. All machines need the same disk under the same path."
+        )
     return staging, plan, sample_of(staging, plan)
 
 
@@ -231,7 +234,8 @@ def write_sample(
         Parquet only: columns (categorical, ordinal or boolean) whose values become folders, as in
         ``region=north/part-000000.parquet``.
     jobs, backend
-        Processes (-1: one per core) and what runs them; see `understudy.parallel`. Machines must share the disk.
+        Processes (-1: one per core; on Spark as many as the cluster runs at a time) and what runs them; see
+        `understudy.parallel`. Machines must share the disk.
     restart
         Throw an unfinished sample away first.
     progress

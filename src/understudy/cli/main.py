@@ -231,7 +231,12 @@ def _misunderstood(error: Any) -> Exit:
         return Exit.USAGE
     context = getattr(error, "ctx", None)
     where = "understudy" if context is None else context.command_path
-    sys.stderr.write(f"error: {error.format_message().rstrip('.')}. See: {where} --help\n")
+    said = error.format_message().rstrip(".")
+    if "Missing option" in said and "'--unit'" in said:
+        said += ": who is protected. One row per person: --unit add-remove; several rows of a person: also --id-column and --max-rows-per-person"
+    elif getattr(error, "option_name", "") == "--plan" and where.endswith(" synth"):
+        said = "synth has no --plan. What a fit will do: understudy plan --schema FILE; what learning a schema will ask: understudy discover TABLE --plan"
+    sys.stderr.write(f"error: {said}. See: {where} --help\n")
     return Exit.USAGE
 
 

@@ -114,6 +114,22 @@ DiscoverShare = Annotated[
         help="Learn what no schema declares (kinds, values, ranges) with this share of the budget, such as 0.1. Column names are public.",
     ),
 ]
+NumbersOnly = Annotated[
+    bool,
+    typer.Option(
+        "--numbers-only",
+        help="Without a delta no text can be found: agree that columns of text are left out, and that numbers, dates and truth words are all that is learnt.",
+    ),
+]
+Yes = Annotated[
+    bool,
+    typer.Option(
+        "--yes",
+        "-y",
+        help="Do not ask before spending the budget. A script, without a terminal, is never asked.",
+    ),
+]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say more: noise, costs, digests.")]
 _METHOD = typer.Option(
     "--method",
     "-m",
@@ -141,13 +157,12 @@ Epsilon = Annotated[float | None, typer.Option(help="Budget in pure DP or, with 
 Delta = Annotated[float | None, typer.Option(help="Failure probability of an approximate guarantee.")]
 Rho = Annotated[float | None, typer.Option(help="Budget in zero-concentrated DP instead of epsilon.")]
 Mu = Annotated[float | None, typer.Option(help="Budget in Gaussian DP instead of epsilon.")]
-UnitName = Annotated[
-    str, typer.Option("--unit", help="Neighbouring tables: add-remove (one row more or less) or replace-one.")
-]
-OptionalUnit = Annotated[
-    str | None,
-    typer.Option("--unit", help="Neighbouring tables: add-remove (one row more or less) or replace-one."),
-]
+_UNIT = typer.Option(
+    "--unit",
+    help="Who is protected: add-remove (one row more or less) or replace-one. Several rows of a person: also --id-column.",
+)
+UnitName = Annotated[str, _UNIT]
+OptionalUnit = Annotated[str | None, _UNIT]
 IdColumn = Annotated[
     str | None, typer.Option("--id-column", help="Column that names the person; protects people, not rows.")
 ]
@@ -214,7 +229,7 @@ Unfinished = Annotated[
 Jobs = Annotated[int, typer.Option("--jobs", "-j", help="Processes; -1 is one per core.")]
 Backend = Annotated[
     str | None,
-    typer.Option("--backend", help="What runs the processes: loky (default), threading, dask or ray."),
+    typer.Option("--backend", help="What runs the processes: loky (default), threading, dask, ray or spark."),
 ]
 Separator = Annotated[str | None, typer.Option("--separator", help="Column separator of a CSV file.")]
 Encoding = Annotated[str | None, typer.Option("--encoding", help="Text encoding of a CSV file.")]

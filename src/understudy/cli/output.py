@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import typer
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -67,6 +68,12 @@ def tell(message: str) -> None:
 def say(message: str) -> None:
     """Tell a person something on the error stream, so that standard output stays clean."""
     errors.print(message, markup=False, soft_wrap=True)
+
+
+def go_on(*, yes: bool) -> None:
+    """Ask a person at a terminal whether to go on; nothing was spent yet."""
+    if not yes and sys.stdin.isatty():
+        typer.confirm("Go on?", abort=True, err=True)
 
 
 COMPILES = "The first run compiles its kernels, which takes about a quarter of a minute; later runs do not."

@@ -15,13 +15,15 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from understudy.errors import BudgetExceeded, NoSuchGuarantee
-from understudy.privacy import GDP, ZCDP, Accounting, ApproxDP, Budget, Event, Ledger, accounting_for
-from understudy.privacy.accounting.accounting import PURE, delta_of
+from understudy.privacy import GDP, ZCDP, Accounting, ApproxDP, Budget, Event, Ledger, PureDP, accounting_for
+from understudy.privacy.accounting.accounting import PURE, accounting_named, delta_of
 from understudy.privacy.accounting.conversions import gdp_to_approx, zcdp_to_approx
 from understudy.privacy.accounting.filter import Spending, filter_of
 from understudy.privacy.events import AllowanceEvent, InsideEvent
 from understudy.privacy.exact_floats import float_down, float_up, sqrt_up
 from understudy.privacy.ledger.ledger import Entry
+from understudy.privacy.ledger.report import cannot_pay
+from understudy.privacy.own import own
 
 if TYPE_CHECKING:
     from understudy.curator.journal import Journal
@@ -118,7 +120,8 @@ class Allowance:
         most ``reserve``, so they keep the promise of ``budget``: :mod:`understudy.privacy.accounting.filter`. A ledger that adds up
         epsilons and deltas plainly is charged for the whole of an allowance that is not pure when it is opened.
         """
-        chosen = accounting_for(budget) if accounting is None else accounting
+        budget = own(budget, PureDP, ApproxDP, ZCDP, GDP)
+        chosen = accounting_for(budget) if accounting is None else accounting_named(accounting.name)
         total = Fraction(chosen.total(budget, approximate_delta=reserve))
         child = Allowance(
             self.ledger, scope=f"{self.scope}/{scope}" if self.scope else scope, journal=self.journal
@@ -322,16 +325,8 @@ class Allowance:
             left = ledger.rule.remaining(ledger.spending, accounting=accounting.name)
             if wanted > Fraction(left):
                 mixed = accounting.name != ledger.accounting.name and ledger.remaining > 0
-                advice = (
-                    "Give a delta too: after Gaussian noise a pure epsilon cannot be paid. Or ask"
-                    if mixed
-                    else "Ask"
-                )
                 raise BudgetExceeded(
-                    f"This needs {budget.describe()}, which costs {accounting.describe(float(wanted))}; the ledger of "
-                    f"{ledger.table!r} has {accounting.describe_left(left, ledger.total)} left of its "
-                    f"{ledger.budget.describe()}. Nothing was spent. {advice} for less, or agree on a larger total with the "
-                    "owner of the table.",
+                    cannot_pay(ledger, budget, accounting, float(wanted), left, mixed=mixed),
                     requested=float(wanted),
                     remaining=left,
                     accounting=accounting.name,

@@ -18,11 +18,11 @@ from understudy.curator.exact import to_float
 from understudy.curator.facts import require_measured
 from understudy.curator.journal import Journal, Question
 from understudy.curator.rounding import GRID_WIDENING, charged_steps, grid_of, on_grid
-from understudy.curator.sealed import LOOK_FAILED, SealedCounts, SealedScalar
+from understudy.curator.sealed import LOOK_FAILED, NO_MEMORY, SealedCounts, SealedScalar, require_seals
 from understudy.data import Table
 from understudy.data.persons import KEY_BYTES
 from understudy.data.regrouped import regrouped
-from understudy.errors import BudgetError, DataError, LookFailed, SchemaError, UnderstudyError
+from understudy.errors import BudgetError, DataError, LookFailed, SchemaError
 from understudy.marginals import Measurement, in_batches
 from understudy.privacy import Accounting, Budget, Event, Laplace, Ledger, Noise, SystemRandomness, Unit
 from understudy.privacy.events import Composed, PureEvent, SelectionEvent
@@ -31,6 +31,7 @@ from understudy.privacy.invariants import NO_CONSENT, Consent, declare_rows
 from understudy.privacy.ledger.ledger import Entry
 from understudy.privacy.noise.randomness import Randomness
 from understudy.privacy.noise.selection import exponential_mechanism, permute_and_flip
+from understudy.privacy.own import own, own_noise
 from understudy.privacy.rows import PublicRows
 from understudy.schema import Clique, Domain, Schema
 
@@ -79,9 +80,6 @@ def _checked(name: str, groups: npt.ArrayLike, size: int) -> IntArray:
 
 
 _CELLS_PER_PASS = 100_000_000
-
-Number = int | float | Fraction
-"""What trusted code returns for a sealed number."""
 
 
 class Curator:
@@ -144,6 +142,7 @@ class Curator:
                 "Schema.as_read(), or the file that the fit was given."
             )
         require_measured(ledger, table.schema.columns)
+        unit = own(unit, Unit)
         if ledger.unit != unit:
             raise BudgetError(
                 f"The ledger protects {ledger.unit.describe()}; the curator was asked to protect "
@@ -307,7 +306,7 @@ class Curator:
     def regrouped(self, schema: Schema) -> Curator:
         """Return a curator of the same records and the same allowance, whose columns have the codes of another schema.
 
-        ``schema`` has the same columns; values of a column with levels may share codes there.
+        ``schema`` has the same columns; values of a column with levels may share codes there. Nothing but its columns is used.
 
         Privacy
         -------
@@ -315,8 +314,12 @@ class Curator:
         itself: tables that differ in the rows of one unit are mapped to tables that differ in as many rows of that unit. So every sensitivity stays
         what it was, and what is asked afterwards composes with what was asked before.
         """
+        columns = tuple(schema.columns)  # read once
+        if [(c.name, type(c)) for c in columns] != [(c.name, type(c)) for c in self.schema.columns]:
+            raise DataError("A table can be regrouped by a schema with the same columns only.")
         child = copy.copy(self)
-        child._table = regrouped(self._table, schema)
+        # all other facts stay those of the table: sensitivities rely on its number of rows
+        child._table = regrouped(self._table, self.schema.with_columns(columns))
         return child
 
     def cut_to(self, max_rows: int) -> Curator:
@@ -401,8 +404,8 @@ class Curator:
         failed, answer = False, None
         try:
             answer = draw()
-        except MemoryError:
-            raise
+        except MemoryError:  # NumPy's says how large the array was
+            raise MemoryError(NO_MEMORY) from None
         except Exception:
             failed = True
         if self._journal is not None:
@@ -491,47 +494,6 @@ class Curator:
             cells=f"from {', '.join(map(str, edges))}",
         )
 
-    def statistic(self, function: Callable[[Table], Number], *, sensitivity: float) -> SealedScalar:
-        """Seal one number that trusted code computes from the records. See :meth:`statistics`."""
-        return self.statistics(lambda table: [function(table)], sensitivities=[sensitivity])[0]
-
-    def statistics(
-        self, function: Callable[[Table], Sequence[Number]], *, sensitivities: Sequence[float]
-    ) -> list[SealedScalar]:
-        """Seal several numbers that trusted code computes from the records in one look.
-
-        Parameters
-        ----------
-        function
-            Gets the private table, limited to the unit's rows per person, and returns one number per
-            sensitivity: whole, a fraction, or a double that is exact or whose distance from the exact number, twice,
-            is part of the sensitivity. It runs here and keeps nothing: no reference to the table or to anything computed from
-            it may outlive the call. It answers for every table; if it fails all the same, the error says so and nothing else, and nothing
-            was charged. What is not finite is one end of the range of sealed numbers.
-        sensitivities
-            The most that one unit can change each number as returned. Public.
-
-        Privacy
-        -------
-        In: private. Out: under seal. **The function is trusted code**: that its numbers move by no more than
-        claimed is proved where it is written (an acceptance criterion states its proof in its docstring) and
-        tested on neighbouring tables there. The curator cannot check it.
-        """
-        try:
-            exact = list(function(self._table))
-        except UnderstudyError:
-            raise
-        except Exception:
-            raise LookFailed(
-                "A number could not be computed from the records. Nothing was charged for it, and what went wrong is not shown because it "
-                "may depend on them. The function that computes it must answer for every table."
-            ) from None
-        if len(exact) != len(sensitivities):
-            raise BudgetError(
-                f"A statistic returned {len(exact)} numbers; {len(sensitivities)} sensitivities were stated."
-            )
-        return [SealedScalar(x, sensitivity=s) for x, s in zip(exact, sensitivities, strict=True)]
-
     # ------------------------------------------------------------------ opening
 
     def measure(self, sealed: SealedCounts, *, noise: Noise, purpose: str | None = None) -> Measurement:
@@ -557,17 +519,19 @@ class Curator:
         ``l2²/(2 sigma²)``-zCDP. The discrete Gaussian satisfies the same zCDP bound. The charge of
         the batch is the sum of its parts and is committed before the first draw.
         """
+        sealed, noise = list(sealed), [own_noise(kind) for kind in noise]
         if len(sealed) != len(noise):
             raise BudgetError(f"Need one noise per marginal; got {len(noise)} for {len(sealed)}.")
         if not sealed:
             return []
+        require_seals(sealed, SealedCounts)
         events = [kind.event(l1=item.l1, l2=item.l2) for item, kind in zip(sealed, noise, strict=True)]
         drawn = self._answer(
             *events,
             purpose=purpose or _measuring(sealed),
             about=[[item.clique, item.shape, *filter(None, [item.cells])] for item in sealed],
             draw=lambda: [
-                item._exact + kind.draw(item.shape, self._randomness)
+                item._exact + kind.draw(item._exact.shape, self._randomness)
                 for item, kind in zip(sealed, noise, strict=True)
             ],
         )
@@ -593,10 +557,12 @@ class Curator:
         divided by ``g`` is added on the grid. The charge is the sum. Turning the result into a double, the largest one where it has no
         end, is post-processing.
         """
+        sealed, noise = list(sealed), [own_noise(kind) for kind in noise]
         if len(sealed) != len(noise):
             raise BudgetError(f"Need one noise per number; got {len(noise)} for {len(sealed)}.")
         if not sealed:
             return []
+        require_seals(sealed, SealedScalar)
         if any(item.sensitivity == 0 for item in sealed):
             raise BudgetError("A number that nobody can change is public; compute it outside the curator.")
         grid = [grid_of(item.sensitivity) for item in sealed]
@@ -647,8 +613,10 @@ class Curator:
         ``epsilon``-DP. Scores are exact and put on a grid of at most ``2**-20 D``; the sampler enlarges ``D`` by one step of it
         and draws with exact probabilities (proofs in :mod:`understudy.privacy.noise.selection`).
         """
+        scores, epsilon = list(scores), float(epsilon)
         if not scores:
             raise BudgetError("There is nothing to choose from.")
+        require_seals(scores, SealedScalar)
         if not (math.isfinite(epsilon) and epsilon > 0):
             raise BudgetError(f"epsilon ({epsilon}) of a choice must be positive and finite.")
         sensitivity = max(score.sensitivity for score in scores)

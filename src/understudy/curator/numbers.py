@@ -13,13 +13,14 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.curator.curator import Curator
-from understudy.curator.sealed import Sealed
+from understudy.curator.sealed import Sealed, require_seals
 from understudy.errors import BudgetError
 from understudy.marginals import Statistic
 from understudy.privacy import Accounting, Gaussian, Laplace, Noise, Unit
 from understudy.privacy.events import Thresholded
 from understudy.privacy.noise.noise import noise_within
 from understudy.privacy.noise.thresholds import seen_alone, threshold_for
+from understudy.privacy.own import own, own_noise
 
 __all__ = [
     "LONGEST_KEY",
@@ -61,7 +62,7 @@ class SealedNumbers(Sealed):
 
     def __init__(self, exact: npt.NDArray[np.int64], *, name: str, reach: Reach, step: float = 1.0) -> None:
         self._exact = exact  # in steps
-        self.name, self.size, self.step, self.reach = name, int(exact.size), step, reach
+        self.name, self.size, self.step, self.reach = name, int(exact.size), step, own(reach, Reach)
 
     def __repr__(self) -> str:
         return f"SealedNumbers({self.name!r}, {self.size} numbers, l1={self.reach.l1:g})"
@@ -89,10 +90,12 @@ def measure_numbers(
     same ratio in steps and in the unit of the numbers, and the ledger records them in that unit. Vectors compose; the charge of their
     sum is committed before the first draw.
     """
+    sealed, noise = list(sealed), [own_noise(kind) for kind in noise]
     if len(sealed) != len(noise):
         raise BudgetError(f"Need one noise per vector of numbers; got {len(noise)} for {len(sealed)}.")
     if not sealed:
         return []
+    require_seals(sealed, SealedNumbers)
     pairs = list(zip(sealed, noise, strict=True))
     # in whole steps; a scale divided by a power of two is exact
     scaled = [type(kind)(kind.scale / item.step) for item, kind in pairs]
@@ -193,6 +196,8 @@ def release_keys(
     :mod:`understudy.privacy.noise.thresholds`, and :class:`~understudy.privacy.events.Thresholded` says it to the ledger. Every key that occurs gets its own noise, whatever
     its count is, and the keys are listed in their own order, not that of the records.
     """
+    sealed, noise, deltas = list(sealed), list(noise), [float(delta) for delta in deltas]
+    require_seals(sealed, SealedKeys)
     if not len(sealed) == len(noise) == len(deltas):
         raise BudgetError(
             f"Need one noise and one delta per set of keys; got {len(noise)} and {len(deltas)} for {len(sealed)}."
@@ -206,7 +211,7 @@ def release_keys(
     for kind in noise:
         if not isinstance(kind, Gaussian | Laplace):
             raise BudgetError("Keys are released with Gaussian or Laplace noise.")
-        kinds.append(kind)
+        kinds.append(own(kind, Gaussian, Laplace))
     thresholds = [threshold_for(kind, unit, delta) for kind, delta in zip(kinds, deltas, strict=True)]
     events = [
         Thresholded(

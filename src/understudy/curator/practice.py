@@ -29,8 +29,8 @@ def practice_curator(
     """Return a curator of records that were made up from a schema, with a ledger in memory that can pay ``budget``.
 
     Every column runs through its codes in order, at a pace of its own, unless ``codes`` brings ``rows`` made-up records (such as
-    :func:`understudy.datasets.schema_tables.simulated_codes`); records that break a rule of the schema are left out. With a ``seed`` the noise is
-    the same each time: nobody is protected here.
+    :func:`understudy.datasets.schema_tables.simulated_codes`); records that break a rule of the schema are left out, and each is a person of its own. With
+    a ``seed`` the noise is the same each time: nobody is protected here.
 
     Privacy
     -------
@@ -56,6 +56,7 @@ def practice_curator(
         budget=budget, unit=unit, table="made-up records", approximate_delta=approximate_delta
     )
     remember_measured(ledger, schema.columns)  # made-up records have paid for nothing and reveal nothing
-    table = LocalTable(schema, {name: column[kept] for name, column in made_up.items()})
+    alone = None if unit.id_column is None else {unit.id_column: np.arange(int(kept.sum()))}
+    table = LocalTable(schema, {name: column[kept] for name, column in made_up.items()}, persons=alone)
     randomness = None if seed is None else SeededRandomness(seed)
     return Curator(table, unit=unit, ledger=ledger, randomness=randomness)

@@ -5,8 +5,8 @@ repr that shows neither. Nothing can be read from it here; only the curator open
 the ledger before it draws the noise. Each operation below states its sensitivity and why.
 
 Python cannot hide an attribute from somebody who wants it: the seal guards against accidents (a
-print, a log line, a forgotten noise call), and every place that breaks it is in this room: a test reads
-the source of all others.
+print, a log line, a forgotten noise call), and every place of the package that breaks it is in this room or in a look: a test
+reads the source of all others.
 """
 
 from __future__ import annotations
@@ -161,6 +161,7 @@ LOOK_FAILED = (
     "because it may depend on the records."
 )
 
+NO_MEMORY = "There is not enough memory for a look at the records."
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -185,13 +186,22 @@ def hide_errors(look: Callable[P, T]) -> Callable[P, T]:
     def hidden(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
             return look(*args, **kwargs)
-        except (BudgetError, LookFailed, MemoryError):
+        except (BudgetError, LookFailed):
             raise
+        except MemoryError:  # NumPy's says how large the array was
+            raise MemoryError(NO_MEMORY) from None
         except Exception:
             pass
         raise LookFailed(LOOK_FAILED)  # outside the handler: it does not carry the error as its context
 
     return hidden
+
+
+def require_seals(sealed: Iterable[Sealed], kind: type[Sealed]) -> None:
+    """Refuse anything but sealed values of exactly this class: a subclass could state other sensitivities."""
+    for item in sealed:
+        if type(item) is not kind:
+            raise BudgetError(f"Only {kind.__name__} can be opened here, not {type(item).__name__}.")
 
 
 class Sealed:
@@ -231,6 +241,8 @@ class Sealed:
     def __float__(self) -> float:
         raise TypeError("Sealed values cannot be read; ask the curator to measure them.")
 
+    # NumPy would call methods of the same name (np.sum) or make an array of objects
+    __array_function__ = __array_ufunc__ = __array__
     __int__ = __index__ = __complex__ = __iter__ = __float__  # type: ignore[assignment]
 
     def __bool__(self) -> bool:
@@ -288,6 +300,7 @@ class SealedScalar(Sealed):
 
     def scaled(self, factor: float) -> SealedScalar:
         """Multiply by a public constant; the sensitivity is multiplied by its absolute value."""
+        factor = float(factor)
         times = _public(factor, "factor")
         product = self.sensitivity * abs(factor)
         exact = math.frexp(factor)[0] in (
@@ -307,7 +320,7 @@ class SealedScalar(Sealed):
         """Clip to a public interval: the sensitivity can only shrink, at most to its length."""
         if not low <= high:
             raise BudgetError(f"The interval to clip to must not be empty; got [{low}, {high}].")
-        bottom, top = _in_range(low), _in_range(high)
+        bottom, top = _in_range(float(low)), _in_range(float(high))
         length = _up(top - bottom)
         return SealedScalar(min(max(self._exact, bottom), top), sensitivity=min(self.sensitivity, length))
 
@@ -319,6 +332,7 @@ class SealedScalar(Sealed):
         the old minimum minus (plus) the largest sensitivity, and so does the new minimum.
         """
         items = list(scalars)
+        require_seals(items, SealedScalar)
         if not items:
             raise BudgetError("The minimum of no numbers is undefined.")
         return SealedScalar(
@@ -568,11 +582,11 @@ def _compact(counts: IntArray) -> IntArray:
 
 
 def _in_range(value: float | Fraction) -> Fraction:
-    """Return a number within the range of sealed numbers; what is no number is its lower end."""
-    if not isinstance(value, Fraction):
-        if isinstance(value, float | np.floating) and not math.isfinite(value):
-            return _RANGE if value > 0 else -_RANGE
-        value = Fraction(value)
+    """Return a number within the range of sealed numbers, of Python's own whole numbers; what is no number is its lower end."""
+    if isinstance(value, float | np.floating) and not math.isfinite(value):
+        return _RANGE if value > 0 else -_RANGE
+    given = Fraction(value)  # its parts may be of other classes, which would see what they are compared with
+    value = Fraction(int(given.numerator), int(given.denominator))
     if value.numerator.bit_length() - value.denominator.bit_length() < _RANGE_BITS:
         return value
     return min(max(value, -_RANGE), _RANGE)
@@ -581,7 +595,7 @@ def _in_range(value: float | Fraction) -> Fraction:
 def _public(value: float, what: str) -> Fraction:
     if not math.isfinite(value):
         raise BudgetError(f"A public {what} must be finite, not {value}.")
-    return Fraction(value)
+    return Fraction(float(value))
 
 
 def _up(value: Fraction) -> float:

@@ -40,11 +40,18 @@ from understudy.data.identity import file_stamps
 from understudy.data.local import LocalTable
 from understudy.data.output import ENDINGS
 from understudy.data.persons import People, id_text, missing_ids, refuse_missing_words
-from understudy.data.sources import fetch_tables, in_memory, read_frame, refuse_reading_options
+from understudy.data.sources import (
+    fetch_tables,
+    frame_of_arrow,
+    in_memory,
+    read_frame,
+    refuse_reading_options,
+)
 from understudy.data.sql.source import Database, is_database
 from understudy.data.table import Table
 from understudy.errors import DataError
 from understudy.schema import Schema
+from understudy.schema.coding.reading import is_nothing
 from understudy.schema.entities import finest
 from understudy.schema.linked import LinkedFile
 
@@ -248,13 +255,14 @@ def read_register(
     *,
     separator: str | None = None,
     encoding: str | None = None,
+    hold_out: HoldOut | None = None,
 ) -> dict[str, EventsTable]:
     """Read a table of entities with several tables of their events, and put every event to its entity; by the names of the tables of events. Private.
 
     Parameters
     ----------
-    read, separator, encoding
-        As for `read_linked`.
+    read, separator, encoding, hold_out
+        As for `read_linked`; an entity that is held out is so in every table.
     source
         All of the tables.
     schemas
@@ -272,7 +280,7 @@ def read_register(
     pairs = register_pairs(source, schemas, numbers, **written)
     found = {
         _pair(schema)[1]: read_linked(
-            read, pairs[_pair(schema)[1]], schema, separator=separator, encoding=encoding
+            read, pairs[_pair(schema)[1]], schema, separator=separator, encoding=encoding, hold_out=hold_out
         )
         for schema in schemas
     }
@@ -422,8 +430,10 @@ def _frame(source: Any, **written: Any) -> pd.DataFrame:
     found = in_memory(source)
     if found is None:
         raise DataError(f"A table cannot be linked from an object of type {type(source).__qualname__!r}.")
-    frame: pd.DataFrame = found if hasattr(found, "iloc") else found.to_pandas()
-    return frame
+    if hasattr(found, "iloc"):
+        frame: pd.DataFrame = found
+        return frame
+    return frame_of_arrow(found, "a table")
 
 
 def linked_in(place: str | PathLike[str], tables: Sequence[str]) -> LinkedTables:
@@ -558,5 +568,11 @@ def _key_batches(source: Any, column: str, separator: str | None, encoding: str 
         return
     wrong = DataError(f"The column {column!r} must hold text, whole numbers or dates, one per row.")
     series = found.iloc[:, names.index(column)]
+    if series.dtype == object:  # entry by entry: Arrow would choose one type for all of them
+        entries = series.tolist()
+        if any(is_nothing(entry) for entry in entries):
+            raise missing_ids(column)
+        yield attempt(lambda: pa.array([id_text(entry) for entry in entries], pa.string()), lambda _: wrong)
+        return
     made = attempt(lambda: pa.array(series, from_pandas=True), lambda _: wrong)
     yield from getattr(made, "chunks", [made])

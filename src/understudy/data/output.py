@@ -47,7 +47,7 @@ def write_frame(
     path
         Ends in ``.csv``, ``.csv.gz`` or ``.parquet``.
     schema
-        Of the frame. CSV files then have its spelling of values: at most so many decimals as it declares, and its text
+        Of the frame. CSV files then have its spelling of values: so many decimals as it declares, and its text
         for missing entries. Parquet files hold numbers and nulls.
     synthetic
         Whether the rows are synthetic. Parquet files then say so in their metadata (``synthetic`` is ``true``), so that nobody takes
@@ -388,7 +388,7 @@ def _writer(target: Path) -> Writer:
 def spell(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
     """Return a frame as its CSV file reads: numbers with the declared decimals, missing entries with their text.
 
-    A number has at most the declared decimals, and no zeros at its end. Columns that declare neither are returned as they are.
+    A number has exactly the declared decimals. Columns that declare neither are returned as they are.
 
     Examples
     --------
@@ -396,7 +396,7 @@ def spell(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
     >>> from understudy.schema import Real, Schema
     >>> schema = Schema([Real("price", bins=[0, 10], decimals=2, missing=True, missing_text="?")])
     >>> spell(pd.DataFrame({"price": [4.05, 4.5, 4.0, None]}), schema)["price"].tolist()
-    ['4.05', '4.5', '4', '?']
+    ['4.05', '4.50', '4.00', '?']
     """
     spelled = frame
     for column in schema.columns:
@@ -435,8 +435,7 @@ def _number_text(number: float, decimals: int) -> str | None:
     if not math.isfinite(number):
         return None
     text = f"{number:.{decimals}f}"
-    text = text.rstrip("0").rstrip(".") if decimals else text
-    return "0" if text == "-0" else text
+    return text.removeprefix("-") if not text.strip("-0.") else text  # no negative zero
 
 
 def _write_csv(frame: pd.DataFrame, file: BinaryIO, synthetic: bool) -> None:

@@ -49,14 +49,15 @@ def regrouped(table: Table, schema: Schema) -> Table:
 
 def _map(fine: Column, coarse: Column) -> npt.NDArray[np.intp]:
     """Return the coarse code of each fine one; ``other`` and missing entries keep codes of their own."""
-    extras = fine.size - fine.value_count
-    if (
-        coarse.groups is None
-        or len(coarse.groups) != fine.value_count
-        or coarse.size - coarse.value_count != extras
-    ):
+    extras, number, given = fine.size - fine.value_count, int(coarse.value_count), coarse.groups
+    # a plain array: it is asked for the codes of the records
+    groups = np.zeros(0, np.intp) if given is None else np.array(given, dtype=np.intp)
+    fits = (
+        groups.shape == (fine.value_count,) and groups.min(initial=0) >= 0 and groups.max(initial=0) < number
+    )
+    if given is None or not fits or coarse.size - number != extras:
         raise DataError(f"Column {fine.name!r} is not a grouping of the column that the table was read with.")
-    return np.append(coarse.groups, coarse.value_count + np.arange(extras))
+    return np.append(groups, number + np.arange(extras))
 
 
 class RegroupedTable(Encoded):

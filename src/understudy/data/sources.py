@@ -140,7 +140,7 @@ def read_described(
         refuse_reading_options(separator, encoding, names)
         table = DatasetStream.from_paths([source], ()).read_all()
         table = table if first_rows is None else table.slice(0, first_rows)
-    return Described(_to_frame(table, source.name))
+    return Described(frame_of_arrow(table, source.name))
 
 
 def _read_database(source: Database, first_rows: int | None) -> pd.DataFrame:
@@ -154,7 +154,7 @@ def _read_database(source: Database, first_rows: int | None) -> pd.DataFrame:
     finally:
         session.close()
     table = pa.Table.from_batches(batches) if batches else kinds.empty_table()
-    return _to_frame(table, source.label)
+    return frame_of_arrow(table, source.label)
 
 
 def fetch_tables(
@@ -267,7 +267,8 @@ _LOOK_AT = 100
 """Rows that a header is compared with."""
 
 
-def _to_frame(table: Any, label: str) -> pd.DataFrame:
+def frame_of_arrow(table: Any, label: str) -> pd.DataFrame:
+    """Return an Arrow table as a frame in which a missing entry does not change how the others of its column are read. Private where the table is."""
     import pandas as pd
 
     def unreadable(error: Exception) -> DataError:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
@@ -16,11 +16,12 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.curator import Curator, ReleasedKeys, SealedCounts
-from understudy.discovery.public_lists import completed, public_order
+from understudy.discovery.public_lists import completed, public_order, with_its_partner
 from understudy.discovery.ranges import Ranges, settled
 from understudy.privacy import Noise
 from understudy.schema import Boolean, Categorical, Column, Date, Integer, Ordinal, Real
 from understudy.schema.coding.calendar import show_day
+from understudy.schema.coding.names import calendar_range, calendar_ranges
 from understudy.schema.coding.profile import (
     DATE_FORMATS,
     DECADES,
@@ -30,7 +31,16 @@ from understudy.schema.coding.profile import (
     number_in,
 )
 
-__all__ = ["Descent", "Profile", "column_of", "deviation", "holds_all", "missing_number", "number_counts"]
+__all__ = [
+    "LEAST_HELD",
+    "Descent",
+    "Profile",
+    "column_of",
+    "deviation",
+    "holds_all",
+    "missing_number",
+    "number_counts",
+]
 
 Array = npt.NDArray[np.float64]
 
@@ -38,12 +48,10 @@ _FEW = 0.05
 """A share of a column's entries below which they do not decide its kind."""
 _ALL = 0.98
 """The share of a column's numbers that frequent values have to hold for the column to be those values."""
-_LEAST_HELD = 0.1
+LEAST_HELD = 0.1
 """A column of text whose frequent values hold less than this share of its entries is left out."""
 _UNSEEN = 0.02
-"""Where noise may hide more than this share of the rows, text may be missing."""
-_WHOLE_CYCLE = 0.7
-"""The part of a calendar or clock that has to be found for a column to be one."""
+"""Where the standard deviation of the noise is more than this share of the rows, there is a place for entries that may be there unseen."""
 _CODE_WORDS = frozenset(
     [
         "id",
@@ -74,16 +82,6 @@ _CODE_WORDS = frozenset(
 """Last words of names of columns, which are public, whose whole numbers are names rather than amounts."""
 _CYCLES = ((1, 7), (1, 12), (0, 23), (1, 31), (1, 53), (0, 59))
 """Ranges of whole numbers that calendars and clocks have."""
-_CYCLE_NAMES = {
-    "weekday": (1, 7),
-    "month": (1, 12),
-    "hour": (0, 23),
-    "day": (1, 31),
-    "week": (1, 53),
-    "minute": (0, 59),
-    "quarter": (1, 4),
-}
-"""Last words of names of columns, which are public, that such a range goes with."""
 _SENTINELS = (-9.0, -99.0, -999.0, -9999.0)
 """Numbers that stand for a missing entry where no other number is negative."""
 
@@ -108,7 +106,11 @@ class Profile:
 
     def may_be_missing(self, rows: float) -> bool:
         """Whether entries may be empty: their count is more than noise usually is, or the noise may hide a share of the rows that matters."""
-        return float(self.counts[PROFILE.index("missing ")]) > 1.5 * self.sigma or self.least > _UNSEEN * rows
+        return float(self.counts[PROFILE.index("missing ")]) > 1.5 * self.sigma or self.sigma > _UNSEEN * rows
+
+    def lacks(self, rows: float, start: str) -> bool:
+        """Whether the column, as far as can be told from noise, has no missing entry and nothing but entries whose cells begin so."""
+        return not self.missing and not self.may_be_missing(rows) and self.sure(start) >= self.entries
 
     @property
     def numbers(self) -> float:
@@ -283,7 +285,7 @@ def column_of(
         assert keys is not None
         return _text_column(name, profile, keys, rows)
     if descent is None:
-        return _values_column(name, profile, keys)
+        return _values_column(name, profile, keys, rows)
     ranges = settled(
         descent.edges,
         descent.counts,
@@ -296,30 +298,38 @@ def column_of(
     if ranges is None:
         return "no range stands out of the noise; ask for a larger share of the budget, or declare the column"
     if kind == "date":
-        return _date_column(name, profile, ranges)
-    return _cycle_column(name, profile, descent, ranges, keys) or _number_column(name, profile, ranges, keys)
+        return _date_column(name, profile, ranges, rows)
+    return _cycle_column(name, profile, descent, keys, rows) or _number_column(
+        name, profile, ranges, keys, rows
+    )
 
 
 def _cycle_column(
-    name: str, profile: Profile, descent: Descent, ranges: Ranges[Decimal], keys: ReleasedKeys | None
+    name: str, profile: Profile, descent: Descent, keys: ReleasedKeys | None, rows: float
 ) -> Column | None:
-    """Return a column of the calendar or clock that its name says, unless the counts say otherwise: there is more, or only a part of it."""
-    words = _words(name)
-    cycle = _CYCLE_NAMES.get(words[-1])
-    if cycle is None or "per" in words or not profile.whole:
+    """Return a column of the calendar or clock that its name says, which is public, unless the counts say that there is more."""
+    if not profile.whole:
         return None
-    if ranges.edges[-1] - ranges.edges[0] < Decimal(_WHOLE_CYCLE) * (cycle[1] - cycle[0]):
-        return None
-    beyond = [
-        float(many)
-        for edge, many in zip(descent.edges, descent.counts[1:], strict=False)
-        if edge > cycle[1] or edge < min(cycle[0], 0)
-    ]
-    beyond.append(float(descent.counts[0]))
     sigma = float(descent.sigma.max())
-    if max(beyond) > descent.sure * sigma or sum(beyond) > 3 * sigma * len(beyond) ** 0.5:
+    found: list[tuple[float, tuple[int, int]]] = []
+    for first, last in calendar_ranges(name):
+        beyond = [
+            float(many)
+            for edge, many in zip(descent.edges, descent.counts[1:], strict=False)
+            if edge > last or edge < min(first, 0)
+        ]
+        beyond.append(float(descent.counts[0]))
+        if max(beyond) <= descent.sure * sigma and sum(beyond) <= 3 * sigma * len(beyond) ** 0.5:
+            outside = [
+                float(many)
+                for edge, many in zip(descent.edges, descent.counts[1:], strict=False)
+                if not first <= edge <= last
+            ]
+            found.append((sum(outside), (first, last)))
+    if not found:
         return None
-    return Integer(name, minimum=cycle[0], maximum=cycle[1], **_of_numbers(profile, keys))
+    low, high = min(found)[1]
+    return Integer(name, minimum=low, maximum=high, **_of_numbers(profile, rows, keys))
 
 
 def _missing(profile: Profile, keys: ReleasedKeys | None) -> list[str]:
@@ -342,31 +352,49 @@ def _text_column(name: str, profile: Profile, keys: ReleasedKeys, rows: float) -
         return (
             f"no text occurs often enough to be released (at least {keys.threshold:,} rows, noise included)"
         )
-    if sum(values.values()) < _LEAST_HELD * (profile.entries or rows):
+    if sum(values.values()) < LEAST_HELD * (profile.entries or rows):
         return "frequent texts hold next to nothing of the column: most entries are unique or rare"
     shared: dict[str, Any] = {"out_of_domain": "to-other", "origin": "measured"}
     order = public_order(values)
     rest = max(0.0, rows - profile.missing - sum(values.values()))
+    truth = with_its_partner(values)
     if missing or profile.missing > 0 or profile.may_be_missing(rows):
         shared |= {"missing": True, "missing_values": tuple(missing), "missing_text": _written(keys)}
         if order is not None or rest < 2 * profile.sigma:  # one cell for what is nowhere else is enough
             shared["out_of_domain"] = "to-missing"
+    elif _holds_texts(profile, values, keys, rows, rest):
+        shared["out_of_domain"] = "to-nearest"
     if order is not None:
         return Ordinal(name, values=order, **shared)
+    if truth is not None:
+        return Categorical(name, values=truth, **shared)
     whole = completed(list(values), rest=rest, noise=deviation(keys.noise), threshold=keys.threshold)
+    if shared["out_of_domain"] == "to-nearest":  # a stray entry counts with the first value
+        whole = sorted(whole, key=lambda text: text != max(values, key=lambda known: values[known]))
     return Categorical(name, values=whole, **shared)
 
 
-def _values_column(name: str, profile: Profile, keys: ReleasedKeys | None) -> Column | str:
+def _holds_texts(
+    profile: Profile, values: Mapping[str, int], keys: ReleasedKeys, rows: float, rest: float
+) -> bool:
+    """Whether the released texts of a column are all of it, as far as can be told from noise, and the noise hides nothing that matters."""
+    noise = math.hypot(deviation(keys.noise) * len(values) ** 0.5, profile.sigma)
+    return rest <= noise <= _UNSEEN * rows
+
+
+def _values_column(name: str, profile: Profile, keys: ReleasedKeys | None, rows: float) -> Column | str:
     absent = missing_number(profile, keys)
     numbers = [number for number, _ in number_counts(keys) if number != absent]
     if not numbers:
         return "its only frequent number is one that stands for a missing entry; declare the column"
-    shared = _of_numbers(profile, keys)
+    shared = _of_numbers(profile, rows, keys)
     if not all(number == int(number) for number in numbers):
-        return Real(name, values=tuple(numbers), **shared)
+        return Real(name, values=tuple(numbers), decimal=",", **shared)
     whole = [int(number) for number in numbers]
     low, high = whole[0], whole[-1]
+    named = calendar_range(name, low, high)
+    if named is not None:
+        return Integer(name, minimum=named[0], maximum=named[1], **shared)
     for first, last in _CYCLES:
         if first <= low and high <= last and len(whole) >= 0.7 * (last - first + 1):
             return Integer(name, minimum=first, maximum=last, **shared)
@@ -378,19 +406,21 @@ def _values_column(name: str, profile: Profile, keys: ReleasedKeys | None) -> Co
     return Integer(name, values=tuple(whole), **shared)
 
 
-def _of_numbers(profile: Profile, keys: ReleasedKeys | None = None) -> dict[str, Any]:
-    """Return what every measured column of numbers or dates says: what cannot be placed is missing, whatever it is."""
+def _of_numbers(
+    profile: Profile, rows: float, keys: ReleasedKeys | None = None, *, start: str = "number "
+) -> dict[str, Any]:
+    """Return what every measured column of numbers or dates says: a number goes to the nearest range, and what is no number is missing, whatever it is.
+
+    Where no missing entry stands out of the noise there is no place for one, so that noise alone puts none into synthetic rows; a stray entry then counts with the middle range.
+    """
     spelled: list[str | int | float] = [text for text in _missing(profile, keys) if number_in(text) is None]
     absent = missing_number(profile, keys)
     if absent is not None:
         spelled.append(int(absent))
-    return {
-        "missing": True,
-        "missing_values": tuple(spelled),
-        "missing_text": _written(keys),
-        "out_of_domain": "to-missing",
-        "origin": "measured",
-    }
+    shared: dict[str, Any] = {"out_of_domain": "to-nearest", "origin": "measured"}
+    if absent is None and not spelled and profile.lacks(rows, start):
+        return shared
+    return shared | {"missing": True, "missing_values": tuple(spelled), "missing_text": _written(keys)}
 
 
 def _written(keys: ReleasedKeys | None) -> str:
@@ -403,8 +433,10 @@ def _written(keys: ReleasedKeys | None) -> str:
     return max(spelled, key=lambda text: spelled[text]) if spelled else ""
 
 
-def _number_column(name: str, profile: Profile, ranges: Ranges[Decimal], keys: ReleasedKeys | None) -> Column:
-    shared = _of_numbers(profile, keys)
+def _number_column(
+    name: str, profile: Profile, ranges: Ranges[Decimal], keys: ReleasedKeys | None, rows: float
+) -> Column:
+    shared = _of_numbers(profile, rows, keys)
     edges = [int(edge) if profile.whole else float(edge) for edge in ranges.edges]
     single = (
         profile.whole and not ranges.below and not ranges.above and edges[-1] - edges[0] == len(edges) - 1
@@ -412,7 +444,10 @@ def _number_column(name: str, profile: Profile, ranges: Ranges[Decimal], keys: R
     if single and len(edges) > 2:
         return Integer(name, minimum=int(edges[0]), maximum=int(edges[-1]) - 1, **shared)
     shared |= {"bins": _bins(edges, ranges, whole=profile.whole), "decode_by": "smooth"}
-    return Integer(name, **shared) if profile.whole else Real(name, decimals=profile.decimals, **shared)
+    if profile.whole:
+        return Integer(name, **shared)
+    # both a comma and a point are read as decimal marks, entry by entry, as they were counted
+    return Real(name, decimals=profile.decimals, decimal=",", **shared)
 
 
 def _bins(edges: Sequence[Any], ranges: Ranges[Any], *, whole: bool) -> dict[str, Any]:
@@ -433,12 +468,12 @@ def missing_number(profile: Profile, keys: ReleasedKeys | None) -> float | None:
     return number if negative - many <= 3 * profile.sigma else None
 
 
-def _date_column(name: str, profile: Profile, ranges: Ranges[int]) -> Column:
+def _date_column(name: str, profile: Profile, ranges: Ranges[int], rows: float) -> Column:
     bins = _bins(ranges.edges, ranges, whole=True)
     return Date(
         name,
         bins=bins | {"edges": [show_day(int(day)) for day in bins["edges"]]},
         format=profile.date_format,
         decode_by="smooth",
-        **_of_numbers(profile),
+        **_of_numbers(profile, rows, start="date "),
     )

@@ -10,12 +10,14 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
 
 from understudy.curator import Curator, ReleasedKeys, SealedCounts, release_keys
 from understudy.discovery.columns import (
+    LEAST_HELD,
     Descent,
     Profile,
     column_of,
@@ -43,9 +45,11 @@ from understudy.discovery.ranges import (
 from understudy.errors import BudgetError, NothingDiscovered, SchemaError
 from understudy.marginals import Measurement
 from understudy.privacy import Noise
-from understudy.schema import Column, Schema
+from understudy.privacy.exact_floats import float_down
+from understudy.schema import Column, Date, Schema
 from understudy.schema.coding.profile import (
     DECADES,
+    MISSING_SPELLINGS,
     MOST_DECIMALS,
     PROFILE,
     canonical_number,
@@ -79,6 +83,19 @@ class Discovery:
     schema: Schema
     left_out: Mapping[str, str] = field(default_factory=dict)
     rows: int = 0
+
+    @property
+    def unordered_dates(self) -> tuple[str, ...]:
+        """The columns of dates that no rule ties to another one, where there are several: their order is not ensured in synthetic rows."""
+        dates = [column.name for column in self.schema.columns if isinstance(column, Date)]
+        tied = {
+            name
+            for rule in self.schema.rules
+            if len(set(dates) & set(rule.columns)) > 1
+            for name in rule.columns
+        }
+        free = tuple(name for name in dates if name not in tied)
+        return free if free and len(dates) > 1 else ()
 
 
 def discover(
@@ -127,7 +144,8 @@ def discover(
     rows = max(1.0, float(np.median([item.entries + item.missing for item in profiles.values()])))
     kinds = {name: profile.kind(name, texts=plan.finds_texts) for name, profile in profiles.items()}
     progress("finding values", 0.3)
-    keys = _ask_keys(work, plan, profiles, kinds)
+    keys, spared = _ask_keys(work, plan, profiles, kinds, rows)
+    keys |= _ask_again(work, plan, keys, _hidden(profiles, kinds, keys, rows), spared)
     descents = _begin(plan, profiles, kinds, keys, rows)
     progress("finding ranges", 0.5)
     _ask_ranges(work, plan, descents, progress)
@@ -189,8 +207,9 @@ def _ask_profiles(work: Curator, plan: DiscoveryPlan) -> dict[str, Profile]:
 
 
 def _ask_keys(
-    work: Curator, plan: DiscoveryPlan, profiles: Mapping[str, Profile], kinds: Mapping[str, str]
-) -> dict[str, ReleasedKeys]:
+    work: Curator, plan: DiscoveryPlan, profiles: Mapping[str, Profile], kinds: Mapping[str, str], rows: float
+) -> tuple[dict[str, ReleasedKeys], dict[str, float]]:
+    """Ask for the frequent texts of columns; return them, and what each column of text has left for asking again."""
     names = [
         name
         for name in plan.columns
@@ -198,15 +217,79 @@ def _ask_keys(
         or (kinds[name] == "number" and _has_frequent(plan, profiles[name]))
     ]
     if not plan.finds_texts or not names:
+        return {}, {}
+    costs = {name: plan.keys_cost(kinds[name] == "number") for name in names}
+    texts = [name for name in names if kinds[name] != "number"]
+    first = costs | {name: plan.frugal(costs[name], rows) for name in texts}
+    spared = {name: float_down(Fraction(costs[name]) - Fraction(first[name])) for name in texts}
+    delta = plan.delta(len(names), again=any(spared.values()))
+    found = release_keys(
+        work,
+        [seal_keys(work, name) for name in names],
+        noise=[plan.noise(first[name]) for name in names],
+        deltas=[delta] * len(names),
+        purpose=f"discover frequent texts of {len(names)} columns",
+    )
+    return {item.name: item for item in found}, spared
+
+
+def _hidden(
+    profiles: Mapping[str, Profile], kinds: Mapping[str, str], keys: Mapping[str, ReleasedKeys], rows: float
+) -> dict[str, bool]:
+    """Return the columns of text with more rows without a released text than noise explains, and whether the texts that were released hold enough for the others to be worth more."""
+    found: dict[str, bool] = {}
+    for name, item in keys.items():
+        if kinds[name] == "number":
+            continue
+        spelled = sum(many for text, many in item.counts.items() if text.strip().lower() in MISSING_SPELLINGS)
+        held = sum(item.counts.values()) - spelled
+        rest = rows - profiles[name].missing - held
+        noise = deviation(item.noise) * max(1, len(item.counts)) ** 0.5
+        if rest > noise:
+            found[name] = held >= LEAST_HELD * (profiles[name].entries or rows)
+    return found
+
+
+def _ask_again(
+    work: Curator,
+    plan: DiscoveryPlan,
+    keys: Mapping[str, ReleasedKeys],
+    hidden: Mapping[str, bool],
+    spared: Mapping[str, float],
+) -> dict[str, ReleasedKeys]:
+    """Ask once more, with less noise, for the texts of columns of which rows are left, and put both answers together.
+
+    What the other columns of text do not need is divided among those whose frequent texts hold a part of them; columns of which next to nothing was released spend their own.
+    """
+    full = sum(hidden.values())
+    left = sum((Fraction(cost) for name, cost in spared.items() if name not in hidden), Fraction(0))
+    costs = {
+        name: float_down(Fraction(spared[name]) + (left / full if worth else 0))
+        for name, worth in hidden.items()
+    }
+    names = [name for name, cost in costs.items() if cost > 0]
+    if not names:
         return {}
     found = release_keys(
         work,
         [seal_keys(work, name) for name in names],
-        noise=[plan.noise(plan.keys_cost(kinds[name] == "number")) for name in names],
-        deltas=[plan.delta(len(names))] * len(names),
-        purpose=f"discover frequent texts of {len(names)} columns",
+        noise=[plan.noise(costs[name]) for name in names],
+        deltas=[plan.delta(len(names), again=True)] * len(names),
+        purpose=f"discover rarer texts of {len(names)} columns",
     )
-    return {item.name: item for item in found}
+    return {item.name: _both(keys[item.name], item) for item in found}
+
+
+def _both(first: ReleasedKeys, second: ReleasedKeys) -> ReleasedKeys:
+    """Put two answers about the same texts together: counts that both have are averaged by their precision."""
+    weight = second.noise.variance / (first.noise.variance + second.noise.variance)
+    counts = dict(first.counts)
+    for text, many in second.counts.items():
+        counts[text] = round(weight * counts[text] + (1 - weight) * many) if text in first.counts else many
+    less = min(first, second, key=lambda item: item.threshold)
+    return ReleasedKeys(
+        first.name, {text: counts[text] for text in sorted(counts)}, less.threshold, less.noise
+    )
 
 
 def _has_frequent(plan: DiscoveryPlan, profile: Profile) -> bool:

@@ -39,7 +39,8 @@ def seal_ranges(curator: Curator, column: str, edges: Sequence[float]) -> Sealed
     With ``m`` edges there are ``m + 2`` cells: below the first edge, from each edge to below the next, from the last edge up, and entries that are no
     numbers. A number that is not a number (NaN) counts as none.
     """
-    steps = list(edges)
+    edges = list(edges)
+    steps = [float(edge) for edge in edges]
     if not steps or any(not a < b for a, b in itertools.pairwise(steps)):
         raise BudgetError("Ranges need ascending edges, at least one.")
     nothing = len(steps) + 1
@@ -48,12 +49,12 @@ def seal_ranges(curator: Curator, column: str, edges: Sequence[float]) -> Sealed
         number = number_in(text)
         return nothing if number is None or number != number else bisect.bisect_right(steps, number)
 
-    return _sealed(curator, column, cell, nothing, _digest("numbers", steps))
+    return _sealed(curator, column, cell, nothing, _digest("numbers", edges))
 
 
 def seal_days(curator: Curator, column: str, edges: Sequence[int], format: str | None) -> SealedCounts:
     """Seal how many entries are dates, written in a public way, in each range between ascending days; cells as in `seal_ranges`."""
-    steps = list(edges)
+    steps = [int(edge) for edge in edges]
     if not steps or any(not a < b for a, b in itertools.pairwise(steps)):
         raise BudgetError("Ranges need ascending edges, at least one.")
     nothing = len(steps) + 1

@@ -12,7 +12,7 @@ from understudy.privacy import GDP, ZCDP, Accounting, ApproxDP, Budget, PureDP, 
 from understudy.privacy.accounting.accounting import GDP_ACCOUNTING
 from understudy.privacy.accounting.conversions import gdp_to_approx
 from understudy.privacy.exact_floats import float_down, sqrt_down
-from understudy.privacy.noise.noise import Noise, noise_within
+from understudy.privacy.noise.noise import Gaussian, Noise, noise_within
 from understudy.privacy.noise.thresholds import threshold_for
 from understudy.schema import Column
 
@@ -22,6 +22,9 @@ PROFILE_PART = {True: 0.2, False: 0.3}
 """Of the budget of discovery, with and without a delta: what the entries of each column look like. The rest is divided among the columns, equally."""
 KEYS_PART = 1 / 4
 """Of a column of numbers of three digits or more: its frequent values. The rest is for its ranges."""
+FIRST, CHEAP = 400.0, 0.2
+"""Frequent texts of a column are first asked for with noise whose standard deviation is the rows divided by the first number, if that costs at most the second part
+of what the column has: what is spared goes to the columns of which rows are left without a text. Where it costs more, asking twice finds less than asking once."""
 ROUNDS = 2
 """Rounds in which ranges are refined, each for the same cost; whole numbers of one or two digits take one, for all of it."""
 
@@ -155,19 +158,42 @@ class DiscoveryPlan:
         part = 1 - Fraction(KEYS_PART) if after_keys else Fraction(1)
         return float_down(Fraction(self.column_cost()) * part / rounds)
 
-    def delta(self, columns: int) -> float:
-        """Return the delta of each of so many columns whose texts are asked for."""
-        return float_down(Fraction(self.reserve) / columns)
+    def frugal(self, cost: float, rows: float) -> float:
+        """Return the part of a cost with which texts are asked for first in a table of about so many rows; all of it where they are asked for once (see `FIRST`)."""
+        noise = self.noise(cost)
+        times = math.sqrt(noise.variance) * FIRST / max(rows, 1.0)
+        # variance falls with the cost for Gaussian noise, and with its square for Laplace noise
+        part = Fraction(times ** (2 if isinstance(noise, Gaussian) else 1))
+        return float_down(Fraction(cost) * part) if part <= CHEAP else cost
+
+    def delta(self, columns: int, *, again: bool = False) -> float:
+        """Return the delta of each of so many columns whose texts are asked for; half of that where some may be asked for again."""
+        return float_down(Fraction(self.reserve) / (columns * (2 if again else 1)))
 
     def noise(self, cost: float) -> Noise:
         """Return the noise on counts at a cost."""
         return noise_within(self.accounting, cost, l1=self.unit.histogram_l1, l2=self.unit.histogram_l2)
 
     def describe(self) -> list[str]:
-        """Say in sentences what will be asked, with which noise."""
+        """Say in plain sentences what becomes public and what can be found; `details` has the numbers."""
+        n = len(self.columns)
+        rows = [", ".join(map(repr, self.columns[start : start + 6])) for start in range(0, n, 6)]
+        names = "\n  " + ",\n  ".join(rows) + "\n" if len(rows) > 1 else f" {rows[0]}. "
+        found = [
+            f"{'This column name becomes' if n == 1 else f'These {n} column names become'} public:{names}Stop if one of them is an entry of a record."
+        ]
+        if self.finds_texts:
+            found += [
+                f"A text needs about {self.threshold(numbers=False):,} rows to be found; rarer ones become 'other'."
+            ]
+        else:
+            found += ["Only numbers, dates and truth words are found: columns of text are left out."]
+        return found
+
+    def details(self) -> list[str]:
+        """Say what will be asked, with which noise, and what it costs."""
         n = len(self.columns)
         found = [
-            f"These column names become public: {', '.join(map(repr, self.columns))}. Stop if one of them is an entry of a record.",
             f"Discovery of {n} {'column' if n == 1 else 'columns'}, {self.accounting.describe(self.total)} in all"
             + (f" and a delta of {self.reserve:.3g}" if self.reserve else "")
             + f"; {len(self.given)} declared {'column costs' if len(self.given) == 1 else 'columns cost'} nothing.",

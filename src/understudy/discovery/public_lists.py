@@ -10,10 +10,10 @@ import re
 from collections.abc import Collection, Sequence
 from functools import cache
 
-from understudy.schema.coding.profile import number_in
+from understudy.schema.coding.profile import TRUTH_WORDS, number_in
 from understudy.schema.hierarchies.shipped import shipped_list
 
-__all__ = ["completed", "public_order"]
+__all__ = ["completed", "public_order", "with_its_partner"]
 
 _ORDERS = (
     (
@@ -59,6 +59,26 @@ def public_order(values: Collection[str]) -> tuple[str, ...] | None:
         found = _spelled(values, words) if len(values) >= _LEAST_KNOWN else None
         if found is not None:
             return found
+    return None
+
+
+def with_its_partner(values: Collection[str]) -> tuple[str, str] | None:
+    """Return both truth words of a pair, false first, where the one that was found is all there is; None where it is no truth word.
+
+    The partner is spelled as the one that was found: in capitals, in small letters, or with a capital first.
+
+    Examples
+    --------
+    >>> with_its_partner(["FALSE"]), with_its_partner(["yes"]), with_its_partner(["T"]), with_its_partner(["day"])
+    (('FALSE', 'TRUE'), ('no', 'yes'), ('F', 'T'), None)
+    """
+    if len(values) != 1:
+        return None
+    (found,) = values
+    for false, true in TRUTH_WORDS:
+        for spell in (str.lower, str.upper, str.title):
+            if found in (spell(false), spell(true)):
+                return spell(false), spell(true)
     return None
 
 

@@ -52,6 +52,8 @@ UNEVEN = 5.0
 """Standard deviations of the noise by which a range has to differ from an even one to be cut although a side holds little."""
 LEAST = 3.0
 """Standard deviations of the noise that a range should hold."""
+TAIL = 0.005
+"""Share of the rows that a tail beside few or frequent values has to hold."""
 MOST_CELLS = 4_000
 """More cells are not asked for in one round."""
 
@@ -375,20 +377,30 @@ def settled(
     few = last + 1 - first <= FEW
     if low is not None:
         near = [k for k in below if edges[k] > low]
-        if _hides(counts, sigma, near, few or bool(single[first])):
+        if _hides(counts, sigma, near, few or bool(single[first]), rows):
             made.insert(0, low)
             below = below[: len(below) - len(near)]
     if high is not None:
         near = [k for k in above if edges[k - 1] < high]
-        if _hides(counts, sigma, near, few or bool(single[last])):
-            made.append(high)
+        if _hides(counts, sigma, near, few or bool(single[last]), rows):
             above = above[len(near) :]
+            # a tail that thins out goes on as long as its next cell holds something
+            while above and above[0] < len(edges) and _stands_out(counts, sigma, above[:1], 1.0):
+                high = edges[above.pop(0)]
+            made.append(high)
     return Ranges(tuple(made), _stands_out(counts, sigma, below, 2.0), _stands_out(counts, sigma, above, 2.0))
 
 
-def _hides(counts: Array, sigma: Array, cells: Sequence[int], likely_empty: bool) -> bool:
-    """Whether a tail is worth a range: it may hold what could not be seen in its cells; one that is surely empty is none, nor one that probably is beside few or frequent values."""
-    return bool(cells) and _stands_out(counts, sigma, cells, 0.5 if likely_empty else -1.0)
+def _hides(counts: Array, sigma: Array, cells: Sequence[int], likely_empty: bool, rows: float) -> bool:
+    """Whether a tail is worth a range: it may hold what could not be seen in its cells; one that is surely empty is none.
+
+    Beside few or frequent values a tail is probably empty, so it has to hold more than nothing, and a share of the rows that matters.
+    """
+    if not cells:
+        return False
+    if not likely_empty:
+        return _stands_out(counts, sigma, cells, -1.0)
+    return _stands_out(counts, sigma, cells, 0.5) and float(counts[cells].sum()) > TAIL * rows
 
 
 def _stands_out(counts: Array, sigma: Array, cells: Sequence[int], times: float) -> bool:

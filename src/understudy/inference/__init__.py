@@ -5,6 +5,7 @@ from understudy.inference.combining import RULES, Combined, Rule, combine, combi
 from understudy.inference.covers import Evidence
 from understudy.inference.history import Certificate, History, Round, RoundLog, answer_each
 from understudy.inference.intervals import Interval, cell_intervals, count_interval, mean_interval
+from understudy.inference.refits import Refits
 from understudy.inference.sufficient import (
     normal_draws,
     normal_draws_from_sums,
@@ -22,6 +23,7 @@ __all__ = [
     "Evidence",
     "History",
     "Interval",
+    "Refits",
     "Round",
     "RoundLog",
     "Rule",

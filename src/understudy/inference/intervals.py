@@ -26,12 +26,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import brentq
 
+from understudy._html import html_table
 from understudy.errors import WorkloadError
 from understudy.inference.covers import Evidence, summed
 from understudy.inference.laws import WeightedNoise, require_beta
@@ -52,6 +53,8 @@ from understudy.schema import Clique, Domain
 Array = npt.NDArray[np.float64]
 
 _TINY = 1e-12
+_SHOWN = 50
+"""Cells of a marginal that a notebook shows."""
 
 
 def effects(weights: Array, clique: Clique) -> dict[Clique, Array]:
@@ -178,9 +181,11 @@ class Interval:
         Probability, over the noise, that one given interval contains the real value.
     basis
         ``"measured"``: from measurements that cover the query. ``"bound"``: from a bound on the model's error.
-        ``"trivial"``: nothing is known.
+        ``"trivial"``: nothing is known. ``"refits"``: from refits (:class:`~understudy.inference.refits.Refits`).
     table
         Which table has the real value: the one that was counted, which is not the whole one where rows are cut by person.
+    columns, labels
+        Of an interval for each cell of a marginal: its columns, and the names of the values of each.
     """
 
     low: Array
@@ -189,11 +194,36 @@ class Interval:
     confidence: float
     basis: str
     table: str = REAL_TABLE
+    columns: Clique = ()
+    labels: tuple[tuple[str, ...], ...] = ()
 
     @property
     def width(self) -> Array:
         """Length of the interval."""
         return self.high - self.low
+
+    def rows(self) -> list[tuple[str | float, ...]]:
+        """Return a row for each cell: the names of its values, low end, estimate and high end.
+
+        Examples
+        --------
+        >>> ends = np.array([3.0, 0.0]), np.array([5.0, 1.0]), np.array([4.0, 0.5])
+        >>> Interval(*ends, 0.95, "measured", columns=("sex",), labels=(("f", "m"),)).rows()[0]
+        ('f', 3.0, 4.0, 5.0)
+        """
+        parts = [np.asarray(part, dtype=np.float64).ravel() for part in (self.low, self.estimate, self.high)]
+        names = product(*self.labels) if self.labels else ((),) * len(parts[0])
+        return [(*name, *map(float, ends)) for name, *ends in zip(names, *parts, strict=True)]
+
+    def _repr_html_(self) -> str:
+        shown = [(*row[:-3], *(f"{end:,.1f}" for end in row[-3:])) for row in self.rows()[:_SHOWN]]
+        left = np.size(self.low) - len(shown)
+        return html_table(
+            f"Intervals with {self.confidence:.0%} confidence each ({self.basis})",
+            (*self.columns, "low", "estimate", "high"),
+            shown,
+            note=f"Of {self.table}." + (f" {left:,} more cells are not shown." if left > 0 else ""),
+        )
 
 
 def step_shares(count: int) -> list[float]:

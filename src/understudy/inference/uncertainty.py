@@ -255,6 +255,19 @@ class Uncertainty:
             _basis(bound.basis),
         )
 
+    def ordered_mask(self, clique: Sequence[str], cells: Cells) -> tuple[Clique, npt.NDArray[np.bool_]]:
+        """Return columns in the order of the domain, and the mask of some cells, given in the order of ``clique``, with its axes in that order."""
+        ordered = self.evidence.domain.canonical(clique)
+        given = [clique] if isinstance(clique, str) else list(clique)
+        order = [given.index(name) for name in ordered]
+        if isinstance(cells, np.ndarray):
+            turned: Cells = cells.transpose(order) if cells.ndim == len(order) else cells
+        else:
+            turned = [
+                tuple(cell[place] for place in order) if len(cell) == len(order) else cell for cell in cells
+            ]
+        return ordered, self._mask(ordered, turned)
+
     def _mask(self, clique: Clique, cells: Cells) -> npt.NDArray[np.bool_]:
         shape = self.evidence.domain.shape(clique)
         if isinstance(cells, np.ndarray):

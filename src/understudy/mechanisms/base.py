@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import MISSING, dataclass, fields, replace
 from functools import cache, wraps
@@ -24,6 +24,7 @@ from understudy.errors import (
     UnderstudyError,
     UnusableMethod,
     UsageError,
+    WorkloadError,
 )
 from understudy.inference import History
 from understudy.marginals import Measurement, Statistic, Workload
@@ -122,9 +123,17 @@ def try_out(method: Synthesizer, schema: Schema, budget: Budget, accounting: str
         try:
             _try(*_way(trial, kind, accounting), width)
         except Exception as error:
+            foreign = not type(method).__module__.startswith("understudy.")
+            advice = (
+                f"The method is not part of Understudy: whoever wrote {type(method).__module__} can repair it. Or choose another method."
+                if foreign
+                else "Repair the installation, or choose another method."
+            )
+            if foreign and isinstance(error, BudgetExceeded):
+                advice = f"It asked for more than the budget of a fit: divide what curator.remaining says, in {type(method).__module__}. {advice}"
             raise UnusableMethod(
                 f"{method.name} does not work here: a trial on made-up records ended in {type(error).__name__} "
-                f"({error}). Nothing was charged. Repair the installation, or choose another method."
+                f"({error}). Nothing was charged. {advice}"
             ) from error
         _tried.add((type(method), kind, width, accounting))
 
@@ -438,6 +447,50 @@ class Synthesizer(ABC):
         ):  # the ledger pays in another one than the plan could foresee
             try_out(self, curator.schema, budget, limited.accounting.name)
         return self._fit_model(curator, budget, limited, progress=progress)
+
+    def refit(self, model: Model, codes: Mapping[str, npt.NDArray[Any]], *, seed: int) -> Model:
+        """Fit this mechanism to a table drawn from a model as it was fitted to the real one, with seeded noise.
+
+        Parameters
+        ----------
+        model
+            A model of this mechanism: its schema, unit, budget and accounting.
+        codes
+            Records drawn from it.
+        seed
+            Of the noise.
+
+        Raises
+        ------
+        WorkloadError
+            If a part of the budget was spent before the mechanism began, so that a refit would have less noise than the fit had; or if the budget would be spent in another accounting.
+
+        Privacy
+        -------
+        In: a public model and records drawn from it. No ledger but one in memory, of made-up records, is charged.
+        """
+        if model.schema.events_of is not None or model.schema.as_read() is not model.schema:
+            raise WorkloadError(
+                "A part of what this fit spent went into choosing groups of values, or it is a fit of two levels: it cannot be run again as it was on rows drawn from its model. "
+                "Use the intervals of the model (interval, count_interval, mean_interval)."
+            )
+        made = model.provenance
+        rows = len(next(iter(codes.values())))
+        for method in (self, self.with_fixed_accounting()):
+            curator = practice_curator(
+                model.schema,
+                rows=rows,
+                unit=made.unit,
+                budget=made.budget,
+                approximate_delta=method.reserve(model.schema, made.budget),
+                codes=codes,
+                seed=seed,
+            )
+            if method._limited(curator, made.budget).accounting.name == made.accounting:
+                return method.fit(curator, made.budget)
+        raise WorkloadError(
+            f"This fit was paid for by {made.accounting} accounting, in which it cannot be run again by itself. Use the intervals of the model (interval, count_interval, mean_interval)."
+        )
 
     def prepare(self, schema: Schema, *, unit: Unit, budget: Budget, plan: Plan | None = None) -> Plan:
         """Establish, before anything is charged, that a fit can be carried out here; return its plan.

@@ -37,6 +37,9 @@ FEW_ROWS = 10.0
 _MOST_DRAWN = 1 << 24
 """Records that are drawn at most to find those that fit."""
 _BATCH = (1 << 10, 1 << 20)
+_RULED = 1 << 15
+_ENOUGH = 100
+"""Rows that are drawn under rules to see how many satisfy a condition, and how many of them must for the answer to count."""
 _REDRAWS = 50
 """How often rows of fixed columns whose rest breaks a constraint are drawn again."""
 
@@ -138,11 +141,16 @@ class ConditionalRows:
         """The share of the model's rows that satisfy the condition.
 
         What the distribution was conditioned on is exact. What is left to drawing (bins that are cut, and constraints of the schema that
-        the distribution does not hold) is estimated from a quarter of a million rows.
+        the distribution does not hold) is estimated from a quarter of a million rows. Under rules it is counted among rows as they are drawn.
         """
         held = self.restricted
         if held.decided and not held.rest and not self.model.schema.constraints:
             return held.share
+        if self.model.schema.rules:  # rules move rows, so that rows as they are drawn tell
+            drawn = self.model._drawer.valid(_RULED, np.random.default_rng(0))
+            found = int(self._fitting(drawn, seed=0)[1].sum())
+            if found >= _ENOUGH:
+                return found / _RULED
         codes = self._trial(held.distribution)
         obey = self.model.schema.holds_codes(self._by_name(codes))
         fits = float((self._fitting(codes, seed=0)[1] & obey).mean())
@@ -180,6 +188,7 @@ class ConditionalRows:
             held.distribution,
             self.model.workload if whole else None,
             conditions=self._conditions,
+            measured=self.model.measured_cliques,
             all_rows=self.model.total,
         )
         if whole:
@@ -332,7 +341,13 @@ class ConditionalRows:
         places = [schema.domain.index(name) for name in columns]
         wanted, label = np.unique(codes, axis=0, return_inverse=True)
         waiting = [np.flatnonzero(label.reshape(-1) == group).tolist() for group in range(len(wanted))]
-        drawer = Drawer(schema, self.restricted.distribution, None, conditions=self._conditions)
+        drawer = Drawer(
+            schema,
+            self.restricted.distribution,
+            None,
+            conditions=self._conditions,
+            measured=self.model.measured_cliques,
+        )
         made: Codes | None = None
         left, tried, request = len(codes), 0, int(np.clip(4 * len(codes), *_BATCH))
         while left:

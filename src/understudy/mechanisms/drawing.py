@@ -14,7 +14,7 @@ from understudy.engine import Distribution
 from understudy.engine.record_fitting.records import Allowed, Carry, fit_chunk, fitting_cliques
 from understudy.errors import ConstraintError
 from understudy.marginals import Workload
-from understudy.mechanisms.rules import Repair, learnt_rules
+from understudy.mechanisms.rules import Repair, TiedLaw, learnt_rules
 from understudy.progress import Phases, Progress, no_progress
 from understudy.schema import Clique, Constraint, Schema
 from understudy.schema.problems import MAX_CELLS
@@ -25,6 +25,8 @@ _QUICK_SWEEPS = 2
 """How often a sample of a part of the rows is gone through by record fitting."""
 _PHASES = {"drawing": 1.0, "asking": 2.0, "fitting": 7.0}
 """Roughly how the time of a piece is spent where there is a workload: rows, the model's answers to it, moving the rows."""
+_TIED_CELLS = 1 << 22
+"""Largest table of what rules leave together that record fitting keeps to."""
 _MAX_ATTEMPTS = 60
 """How often a shortfall of valid rows is topped up; each attempt draws at least as many as are missing."""
 
@@ -34,7 +36,7 @@ class Drawer:
     """Draws encoded records of a schema from a public distribution.
 
     Rows are drawn by randomised rounding. In rows that break a rule on values or a dependency the columns of the rule are
-    drawn again (`Repair`), rows that break a constraint are replaced by others, and, if there is a workload, records are moved until their marginals are close to the distribution's. All
+    computed from those that decide them, or drawn again (`Repair`), rows that break a constraint are replaced by others, and, if there is a workload, records are moved until their marginals are close to the distribution's. All
     of it is post-processing.
     """
 
@@ -43,6 +45,8 @@ class Drawer:
     workload: Workload | None
     conditions: tuple[Allowed, ...] = ()
     """Further combinations of codes that records must hold, beside the constraints of the schema."""
+    measured: tuple[Clique, ...] = ()
+    """The marginals that the distribution was fitted to."""
     all_rows: float = 0.0
     """How many rows a whole table has; a sample of less than half of them is fitted quickly rather than as well as it goes."""
 
@@ -109,10 +113,10 @@ class Drawer:
     ) -> tuple[Codes, tuple[npt.NDArray[Any], ...]]:
         """Return fitted records with those that break a rule as they were drawn, and the counts that follow.
 
-        Fitting keeps each rule by its table of codes. It cannot see rules whose tables are too large, nor combinations that every
-        rule allows and that leave no values for all rules together.
+        Fitting keeps each rule by its table of codes, and rules that say what columns are by one for all of them. It cannot see rules whose
+        tables are too large, nor other combinations that every rule allows and that leave no values for all rules together.
         """
-        if not self.schema.joint_values and len(self._allowed) == len(self.rules) + len(self.conditions):
+        if not self.schema.joint_values and len(self._tabulated) == len(self.rules):
             return fitted, tuple(counts)
         broken = np.flatnonzero(~self.obey(fitted))
         if not len(broken):
@@ -136,7 +140,12 @@ class Drawer:
 
     def _draw(self, rows: int, generator: np.random.Generator) -> Codes:
         """Draw rows, and move those that break a rule on values or a dependency to where the rules allow."""
-        return self.repaired(self.distribution.sample_codes(rows, generator), generator)
+        drawn = self.distribution.sample_codes(rows, generator)
+        return self.repaired(self._law.redraw(drawn, generator), generator)
+
+    @cached_property
+    def _law(self) -> TiedLaw:
+        return TiedLaw(self.schema, self.distribution, self.measured, self.conditions)
 
     def repaired(self, codes: Codes, generator: np.random.Generator) -> Codes:
         """Return records with the columns of broken rules drawn again; constraints alone are left to rejection."""
@@ -178,14 +187,23 @@ class Drawer:
         return (*self.fitted, self.distribution.marginals(self.fitted[0]))
 
     @cached_property
-    def _allowed(self) -> list[Allowed]:
+    def _tabulated(self) -> tuple[Constraint, ...]:
+        """The rules whose tables are small enough for record fitting to keep to."""
         domain = self.schema.domain
-        rules = [
-            (item.columns, item.allowed(domain))
+        return tuple(
+            item
             for item in self.rules
             if (item.straddle != "values" and not item.dependency) or domain.cells(item.columns) <= MAX_CELLS
-        ]
-        return [*rules, *self.conditions]
+        )
+
+    @cached_property
+    def _allowed(self) -> list[Allowed]:
+        """Tables of codes that record fitting keeps to: of each rule, of what rules leave together, of the conditions."""
+        alone = [(item.columns, item.allowed(self.schema.domain)) for item in self._tabulated]
+        known = {columns for columns, _ in alone}
+        listings = [group.listing for group in self.schema.tied_values]
+        tied = [table for each in listings if each is not None for table in each.tables(_TIED_CELLS)]
+        return [*alone, *(table for table in tied if table[0] not in known), *self.conditions]
 
     def _only_valid(self, drawn: Codes, rows: int, generator: np.random.Generator) -> Codes:
         """Drop records that break a constraint and draw others in their place."""

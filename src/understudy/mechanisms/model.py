@@ -18,16 +18,19 @@ from understudy.engine.distributions.released import ReleasedRecords
 from understudy.errors import WorkloadError
 from understudy.inference import Evidence, History, Interval, Round, Uncertainty
 from understudy.inference.intervals import REAL_TABLE
+from understudy.inference.refits import FEWEST, Refit, Refits
 from understudy.marginals import Measurement, Statistic, Workload
 from understudy.mechanisms.drawing import Drawer
+from understudy.mechanisms.rules import RulesEffect, effect_of_rules
 from understudy.privacy import Budget, Unit, budget_from_dict
 from understudy.progress import Phases, Progress, no_progress
 from understudy.report import Picture, Whiskers, comparison_panels
-from understudy.schema import Schema, Selection
+from understudy.schema import Clique, Schema, Selection
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from understudy.mechanisms.base import Synthesizer
     from understudy.mechanisms.events.drawing import EventDrawer
     from understudy.schema.weights import Weight
 
@@ -35,6 +38,8 @@ Codes = npt.NDArray[np.unsignedinteger[Any]]
 Cells = npt.NDArray[np.bool_] | Sequence[Sequence[int]]
 
 
+_TRIED = 4_000
+"""Records that are drawn to see how many break a rule."""
 _WEIGHTS_PER_BIN = 4_096
 _DRAWN_AT_ONCE = 1_000_000
 """Weights that a mean is taken over, and rows that a population is chosen from at a time."""
@@ -215,7 +220,34 @@ class Model:
 
     @cached_property
     def _drawer(self) -> Drawer:
-        return Drawer(self.schema, self.distribution, self.workload, all_rows=self.total)
+        return Drawer(
+            self.schema,
+            self.distribution,
+            self.workload,
+            measured=self.measured_cliques,
+            all_rows=self.total,
+        )
+
+    def effect_of_rules(self, frame: pd.DataFrame) -> RulesEffect | None:
+        """Say what the rules of the schema did to rows that were drawn from the model; None where there are no rules.
+
+        Privacy
+        -------
+        In: rows of this model. Out: public, nothing but the model and the rows is looked at.
+        """
+        if not self.schema.rules or self.events is not None or isinstance(self.distribution, ReleasedRecords):
+            return None
+        names = [
+            name for name in self.schema.names if any(name in rule.columns for rule in self.schema.rules)
+        ]
+        codes = {name: self.schema.column(name).encode(frame[name]) for name in names}
+        tried = self.distribution.sample_codes(_TRIED, np.random.default_rng(0))
+        return effect_of_rules(self.schema, codes, self._drawer.obey(tried), self.distribution.marginals)
+
+    @property
+    def measured_cliques(self) -> tuple[Clique, ...]:
+        """The marginals that were measured, each once."""
+        return tuple(dict.fromkeys(item.clique for item in self.measurements if item.clique))
 
     def _rows(self, n: int | None) -> int:
         rows = self.default_rows() if n is None else n
@@ -501,8 +533,10 @@ class Model:
 
     def interval(self, clique: Sequence[str], *, confidence: float = 0.95) -> Interval:
         """Return a confidence interval for every cell of a marginal of the table that was counted; ``table`` of the result says which that is."""
-        found = self.uncertainty.interval(self.schema.domain.canonical(clique), confidence=confidence)
-        return replace(found, table=self.counted_table)
+        ordered = self.schema.domain.canonical(clique)
+        found = self.uncertainty.interval(ordered, confidence=confidence)
+        labels = tuple(self.schema.column(name).labels for name in ordered)
+        return replace(found, table=self.counted_table, columns=ordered, labels=labels)
 
     def count_interval(self, clique: Sequence[str], cells: Cells, *, confidence: float = 0.95) -> Interval:
         """Return an interval for how many rows of the table that was counted lie in some cells of a marginal.
@@ -516,15 +550,8 @@ class Model:
         confidence
             Probability over the noise that the interval holds.
         """
-        ordered = self.schema.domain.canonical(clique)
-        order = [list(clique).index(name) for name in ordered]
-        if isinstance(cells, np.ndarray):
-            turned: Cells = cells.transpose(order) if cells.ndim == len(order) else cells
-        else:
-            turned = [
-                tuple(cell[place] for place in order) if len(cell) == len(order) else cell for cell in cells
-            ]
-        found = self.uncertainty.count_interval(ordered, turned, confidence=confidence)
+        ordered, mask = self.uncertainty.ordered_mask(clique, cells)
+        found = self.uncertainty.count_interval(ordered, mask, confidence=confidence)
         return replace(found, table=self.counted_table)
 
     def mean_interval(self, column: str, values: npt.ArrayLike, *, confidence: float = 0.95) -> Interval:
@@ -541,6 +568,63 @@ class Model:
         """
         found = self.uncertainty.mean_interval(column, values, confidence=confidence)
         return replace(found, table=self.counted_table)
+
+    def refits(
+        self,
+        n: int = 20,
+        *,
+        seed: int = 0,
+        method: Synthesizer | None = None,
+        progress: Progress = no_progress,
+    ) -> Refits:
+        """Run the mechanism again on tables drawn from this model, for intervals that account for the whole estimation.
+
+        Parameters
+        ----------
+        n
+            Number of refits, at least 5; each costs the CPU time of a fit and of drawing a table.
+        seed
+            Of the drawn tables and of the noise on them, which protects nobody.
+        method
+            The mechanism with the options of the fit; needed only where these cannot be read from the model, such as a prior.
+        progress
+            Called with the name of a stage and a fraction.
+
+        Returns
+        -------
+        Refits
+            With `interval`, `count_interval`, `mean_interval` and more. Each result says in ``basis`` what it rests on.
+
+        Raises
+        ------
+        WorkloadError
+            If the fit cannot be run again: a part of its budget was spent before the mechanism began (groups of values, event records), or its options are not in the model.
+
+        Privacy
+        -------
+        In: this model, which is public. Out: public. No record is read and no ledger is charged.
+        """
+        from understudy.mechanisms.registry import mechanism_of
+
+        again = mechanism_of(self) if method is None else method
+        if n < FEWEST:
+            raise WorkloadError(
+                f"n ({n}) must be at least {FEWEST}: fewer refits tell too little about a deviation."
+            )
+        found = []
+        for number in range(n):
+            progress("fitting again", number / n)
+            found.append(self._refit(again, seed * 1_000_003 + number))
+        return Refits(self.uncertainty, tuple(found), self.counted_table, lambda: self.sample(seed=seed))
+
+    def _refit(self, method: Synthesizer, seed: int) -> Refit:
+        codes = self.sample_codes(seed=seed)
+        fitted = method.refit(self, codes, seed=seed)
+
+        def rows() -> tuple[pd.DataFrame, pd.DataFrame]:
+            return self.decode(codes, seed=seed), fitted.sample(seed=seed)
+
+        return Refit(codes, fitted.distribution.marginals, fitted.uncertainty.evidence, rows)
 
     def unresolved(self, *, confidence: float = 0.95, numbers: bool = True) -> pd.DataFrame:
         """List the values of columns that the measurements cannot tell from values that nobody has.

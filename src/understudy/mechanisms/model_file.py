@@ -122,6 +122,8 @@ def load_model(path: str | Path) -> Model:
     document, arrays = _read_archive(path)
     try:
         schema = Schema.from_dict(document["schema"])
+        if schema.events_of is not None and schema.events_of.entity is None:
+            raise ModelFileError(f"{path.name} speaks of event records of a table that has no entities.")
         provenance = Provenance.from_dict(document["provenance"])
         measurements = []
         for index, item in enumerate(document["measurements"]):

@@ -19,6 +19,7 @@ from understudy.mechanisms.deep import METHODS as DEEP
 from understudy.mechanisms.graphs import METHODS as GRAPHS
 from understudy.mechanisms.histograms import METHODS as HISTOGRAMS
 from understudy.mechanisms.method import Method
+from understudy.mechanisms.model import Model
 from understudy.mechanisms.parametric import METHODS as PARAMETRIC
 from understudy.mechanisms.queries import METHODS as QUERIES
 
@@ -123,3 +124,50 @@ def create(name: str, **options: Any) -> Synthesizer:
                 f"{name} has no option {option!r}.{hint} Known: {', '.join(sorted(known)) or 'none'}."
             )
     return cls(**options)
+
+
+def mechanism_of(model: Model) -> Synthesizer:
+    """Build the mechanism of a model again, with the options of its fit.
+
+    Raises
+    ------
+    WorkloadError
+        If an option is not in the model as it was given: of a prior a model keeps only what tells it from others.
+
+    Examples
+    --------
+    >>> from understudy.curator import practice_curator
+    >>> from understudy.privacy import PureDP, Unit
+    >>> from understudy.schema import Schema
+    >>> schema = Schema.parse("columns: [{name: smokes, kind: boolean}, {name: drinks, kind: boolean}]")
+    >>> curator = practice_curator(schema, rows=50, unit=Unit.add_remove(), budget=PureDP(1.0))
+    >>> mechanism_of(create("mst", max_model_mb=3.0).fit(curator, PureDP(1.0))).max_model_mb
+    3.0
+    """
+    name, options = model.provenance.method, model.provenance.options
+    plain = create(name)
+    given = {
+        option: _restored(value)
+        for option, value in options.items()
+        if value != plain.options().get(option) and option != "workload"
+    }
+    if options.get("workload") is not None:
+        given["workload"] = model.workload
+    try:
+        found = create(name, **given)
+        same = found.options() == dict(options)
+    except (
+        TypeError,
+        ValueError,
+        AttributeError,
+    ):  # an option that is a text in the model and something else in the mechanism
+        same = False
+    if not same:
+        raise WorkloadError(
+            f"The options of this fit of {name} cannot be read from its model. Pass the mechanism with the same options (method=...)."
+        )
+    return found
+
+
+def _restored(value: Any) -> Any:
+    return tuple(_restored(item) for item in value) if isinstance(value, list | tuple) else value

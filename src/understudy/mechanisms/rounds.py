@@ -84,13 +84,34 @@ def column_share(
     >>> column_share(PURE, Unit.add_remove(), cells, 1.0, rows=100, tolerated=0.1)
     0.7
     """
+    noise = column_noise(accounting, unit, cells, cost, rows=rows, pay=pay)
+    power = 1.0 if accounting.name == "pure" else 2.0
+    return float(min(MOST_FOR_COLUMNS, (noise / tolerated) ** power))
+
+
+def column_noise(
+    accounting: Accounting,
+    unit: Unit,
+    cells: Sequence[int],
+    cost: float,
+    *,
+    rows: float,
+    pay: Pay = noise_for,
+) -> float:
+    """Return the noise of an average one-way marginal, as a share of the rows, if all of a cost measured these, divided so that their expected error is least.
+
+    Examples
+    --------
+    >>> from understudy.privacy.accounting.accounting import PURE
+    >>> round(column_noise(PURE, Unit.add_remove(), [100, 100], 1.0, rows=4_000), 3)
+    0.05
+    """
     split = noises_by_size(accounting, unit, cost, cells, pay=pay)
     shares = [
         min(1.0, size * expected_absolute_noise(noise) / rows)
         for size, noise in zip(cells, split, strict=True)
     ]
-    power = 1.0 if accounting.name == "pure" else 2.0
-    return float(min(MOST_FOR_COLUMNS, (sum(shares) / len(shares) / tolerated) ** power))
+    return sum(shares) / len(shares)
 
 
 def columns_again(
@@ -115,8 +136,28 @@ def columns_again(
     accounting, unit = curator.accounting, curator.unit
     cells = [math.prod(item.shape) for item in sealed]
     share = column_share(accounting, unit, cells, cost, rows=rows, tolerated=tolerated, pay=pay)
+    return columns_for_share(curator, sealed, cost=cost, spent=spent, share=share, pay=pay)
+
+
+def columns_for_share(
+    curator: Curator,
+    sealed: Sequence[SealedCounts],
+    *,
+    cost: float,
+    spent: float,
+    share: float,
+    pay: Pay = noise_for,
+) -> list[Measurement]:
+    """Measure columns a second time, so that both looks cost a share of what there was before the first; not where that is less than twice what the first one cost.
+
+    Privacy
+    -------
+    In: private. Out: releasable. ``share`` follows from public facts and a released number of rows; the second look is charged before noise is drawn.
+    """
     if share * cost <= 2 * spent:
         return []
+    accounting, unit = curator.accounting, curator.unit
+    cells = [math.prod(item.shape) for item in sealed]
     return curator.measure_many(
         sealed,
         noise=noises_by_size(accounting, unit, share * cost - spent, cells, pay=pay),

@@ -1,7 +1,16 @@
 """The rules of a schema on the side of a model: structural zeros where they fit, and records moved until they obey.
 
 A rule may leave few of the records that a model draws: one week in 53 goes with a date. Dropping the others would
-take long, and would bend the distribution of the date towards those that a rule spares. So the columns of a broken rule are
+take long, and would bend the distribution of the date towards those that a rule spares.
+
+Where rules say what columns are (``nights == departure - arrival``, ``day == day_of(arrival)``) the few columns from whose codes all
+others follow keep what the model drew, and the others are computed from them: a stay that begins on the 31st ends in the next
+month, whatever month the model drew for its end.
+A model may believe things of these columns that no record can satisfy together, because it knows each rule but not what follows from all of
+them. Then their combinations are drawn from all that the rules leave (`TiedLaw`), weighted until the marginals that were measured come out
+(iterative proportional fitting), and the columns outside follow from the model given them.
+
+Where rules only exclude (``departure >= arrival``) the columns of a broken rule are
 drawn again one by one, *given* those that come before them, from the model's own marginal limited to what the rules allow. The
 first column of each group keeps its distribution, and its ties with all columns outside the group.
 
@@ -10,7 +19,7 @@ Everything here is a function of the public schema and of a released model: post
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -18,13 +27,26 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from understudy.engine import model_cells
+from understudy.engine import Distribution, model_cells
+from understudy.engine.distributions.distribution import Conditional
+from understudy.engine.distributions.patched import PatchedModel
+from understudy.engine.distributions.released import ReleasedRecords
+from understudy.engine.record_fitting.records import Allowed
 from understudy.errors import ConstraintError, DomainTooLarge
 from understudy.schema import Clique, Constraint, Schema
 from understudy.schema.constraints.conditions import Mapped
+from understudy.schema.constraints.joint import JointValues
 from understudy.schema.problems import MAX_CELLS
 
-__all__ = ["Repair", "learnt_rules", "require_possible", "structural_rules"]
+__all__ = [
+    "Repair",
+    "RulesEffect",
+    "TiedLaw",
+    "effect_of_rules",
+    "learnt_rules",
+    "require_possible",
+    "structural_rules",
+]
 
 Codes = npt.NDArray[np.unsignedinteger[Any]]
 Floats = npt.NDArray[np.float64]
@@ -40,6 +62,14 @@ _JOINT_CELLS = 1 << 22
 _WEIGHTS = 1 << 22
 _CANDIDATES = 64
 _TRIED = 4_000
+
+_MANY_BROKEN = 0.01
+"""Share of the records of a model that must break rules together before their columns are drawn from a law of their own."""
+_MOST_CYCLES = 200
+_MOST_STEPS = 3e8
+"""Cells that are visited to weight the combinations that rules leave."""
+_NEVER = 1e-9
+"""What a model gives to cells that it thinks empty, as a share: rules may leave nothing else."""
 
 
 def structural_rules(schema: Schema) -> tuple[Constraint, ...]:
@@ -129,9 +159,54 @@ class Repair:
                 found.append((name, mine))
         return tuple(found)
 
+    def complete(self, codes: Codes, generator: np.random.Generator) -> Codes:
+        """Return records in which columns that follow from others by a rule are computed from them.
+
+        All records are changed that are given, so give broken ones only. Other rules may still be broken.
+        """
+        made = codes
+        for group in self.schema.tied_values:
+            index = {column.name: made[:, self._at(column.name)].astype(np.intp) for column in group.columns}
+            for rows, parts in group.by_absence(index):
+                for part in parts:
+                    here = {column.name: index[column.name][rows] for column in part.columns}
+                    if part.listing is None or not len(part.listing) or not part.present(here).all():
+                        continue
+                    bad = np.flatnonzero(~part.listing.find(here)[1])
+                    if not len(bad):
+                        continue
+                    followed = part.listing.complete(
+                        {name: values[bad] for name, values in here.items()},
+                        self._order,
+                        self._weigh,
+                        generator,
+                    )
+                    if made is codes:
+                        made = codes.copy()
+                    for name, values in followed.items():
+                        made[rows[bad], self._at(name)] = values.astype(codes.dtype)
+        return made
+
+    @cached_property
+    def _order(self) -> tuple[str, ...]:
+        """The columns of rules, those in the most rules first."""
+        count: dict[str, int] = {}
+        for rule in self.rules:
+            for name in rule.columns:
+                count[name] = count.get(name, 0) + 1
+        return tuple(sorted(count, key=lambda name: (-count[name], self.schema.domain.index(name))))
+
+    def _weigh(self, name: str, given: str | None, codes: npt.NDArray[np.intp]) -> Floats:
+        """Return how likely each code of a column is in each of some records, given the code of another column."""
+        domain, shape = self.schema.domain, (len(codes), self.schema.domain.size(name))
+        if given is None or self.marginals is None or domain.cells((name, given)) > _JOINT_CELLS:
+            return np.broadcast_to(self._alone(name), shape)
+        clique = domain.canonical((name, given))
+        return np.asarray(np.moveaxis(self._table(clique), clique.index(name), -1)[codes])
+
     def apply(self, codes: Codes, generator: np.random.Generator) -> Codes:
         """Return the records with the columns of broken rules drawn again; a few may still break a rule."""
-        moved = codes
+        moved = self.complete(codes, generator)
         for name, rules in self.steps:
             broken = np.flatnonzero(~self._hold(rules, moved))
             if not len(broken):
@@ -144,7 +219,7 @@ class Repair:
             for start in range(0, len(broken), rows):
                 here = broken[start : start + rows]
                 self._redraw(moved, here, name, rules, generator)
-        return moved
+        return self.complete(moved, generator)
 
     def _try(
         self,
@@ -236,6 +311,247 @@ class Repair:
 
     def _at(self, name: str) -> int:
         return self.schema.domain.index(name)
+
+
+@dataclass(frozen=True, eq=False)
+class TiedLaw:
+    """Draws the columns that rules tie together from everything the rules leave, as close to a model as that can be.
+
+    Parameters
+    ----------
+    schema
+        The public schema.
+    distribution
+        The model.
+    measured
+        The marginals that were measured. What a model says about others it infers, and it infers without the rules taken together.
+    conditions
+        Further combinations of codes that records must hold.
+
+    Privacy
+    -------
+    In: a released model and which marginals it was fitted to. Out: public.
+    """
+
+    schema: Schema
+    distribution: Distribution
+    measured: tuple[Clique, ...]
+    conditions: tuple[Allowed, ...] = ()
+
+    @cached_property
+    def group(self) -> JointValues | None:
+        """The largest group of columns of which some follow from others; None where the records of the model obey already."""
+        if isinstance(self.distribution, ReleasedRecords):
+            return None  # they were released as they are
+        found = [
+            group
+            for group in self.schema.tied_values
+            if group.listing is not None and len(group.listing.deciding) < len(group.columns)
+        ]
+        if not found:
+            return None
+        group = max(found, key=lambda group: len(group.columns))
+        tried = self.distribution.sample_codes(_TRIED, np.random.default_rng(0))
+        broken = ~group.possible(self._by_name(tried, group))
+        return group if broken.mean() > _MANY_BROKEN else None
+
+    @cached_property
+    def weights(self) -> Floats:
+        """How likely each listed combination is; nothing where the model and the conditions leave none."""
+        assert self.group is not None
+        listing = self.group.listing
+        assert listing is not None
+        names = tuple(listing.columns)
+        weights = np.diff(listing.first).astype(np.float64)
+        for columns, allowed in self.conditions:
+            if set(columns) <= set(names):
+                weights *= allowed[tuple(listing.of(columns))]
+        cliques = dict.fromkeys(
+            self.schema.domain.canonical(name for name in clique if name in names) for clique in self.measured
+        )
+        wide = [clique for clique in cliques if 1 < len(clique) < len(names)]
+        goals = []
+        for clique in [
+            *(item for item in wide if self.schema.domain.cells(item) <= _JOINT_CELLS),
+            *((n,) for n in names),
+        ]:
+            table = self.distribution.marginals([clique])[0].reshape(self.schema.domain.shape(clique))
+            table = np.maximum(table[tuple(slice(listing.values_of[name]) for name in clique)], 0.0)
+            if table.sum() > 0:
+                places = np.ravel_multi_index(tuple(listing.of(clique)), table.shape)
+                goals.append((places, (table / table.sum()).reshape(-1) + _NEVER / table.size))
+        for _ in range(int(np.clip(_MOST_STEPS / max(1, len(listing) * len(goals)), 10, _MOST_CYCLES))):
+            before = weights
+            for places, goal in goals:
+                now = np.bincount(places, weights, minlength=len(goal))
+                weights = weights * np.divide(goal, now, out=np.zeros_like(goal), where=now > 0)[places]
+            total = weights.sum()
+            if not total > 0:
+                return np.zeros(len(listing))
+            weights = weights / total
+            if np.abs(weights - before).sum() < 1e-7:
+                break
+        return weights
+
+    @cached_property
+    def touching(self) -> Clique:
+        """The columns of the group that were measured together with columns outside: all that those depend on.
+
+        Columns that one rule alone derives from others among them are left out: the model knows.
+        """
+        assert self.group is not None
+        names = {column.name for column in self.group.columns}
+        found = {name for clique in self.measured if set(clique) - names for name in clique if name in names}
+        for name in sorted(found, key=self.schema.domain.index):
+            if any(self._derives(rule, name) and set(rule.columns) <= found for rule in self.group.rules):
+                found.remove(name)
+        return self.schema.domain.canonical(found)
+
+    def _derives(self, rule: Constraint, name: str) -> bool:
+        """Whether a rule leaves one code of a column for any codes of its others."""
+        if (
+            name not in rule.columns
+            or len(rule.columns) < 2
+            or self.schema.domain.cells(rule.columns) > _JOINT_CELLS
+        ):
+            return False
+        table = rule.allowed(self.schema.domain)
+        values = table[tuple(slice(column.value_count) for column in rule.over)]
+        return bool((values.sum(axis=rule.columns.index(name)) <= 1).all())
+
+    def redraw(self, codes: Codes, generator: np.random.Generator) -> Codes:
+        """Return records with the group drawn from its law and the columns outside given it; those with missing entries as they are."""
+        if self.group is None or not len(codes):
+            return codes
+        listing = self.group.listing
+        assert listing is not None
+        rows = np.flatnonzero(self.group.present(self._by_name(codes, self.group)))
+        reached = np.cumsum(self.weights)
+        if not len(rows) or not reached[-1] > 0:
+            return codes
+        # evenly spaced shares: every combination as often as expected, rounded at random
+        shares = (np.arange(len(rows)) + generator.random()) / len(rows) * reached[-1]
+        chosen = np.minimum(np.searchsorted(reached, shares, side="right"), len(listing) - 1)
+        chosen = generator.permutation(chosen)
+        made = codes.copy()
+        if self.touching:
+            given = np.stack(listing.of(self.touching), axis=1)[chosen]
+            # records of a patched model are drawn from its tree; fitting moves them to what the patches say
+            source = (
+                self.distribution.tree if isinstance(self.distribution, PatchedModel) else self.distribution
+            )
+            drawn = (
+                source.sample_given(self.touching, given, generator)
+                if isinstance(source, Conditional)
+                else None
+            )
+            if drawn is None:
+                return codes
+            records, possible = drawn
+            rows, chosen = rows[possible], chosen[possible]
+            made[rows] = records[possible]
+        for axis, name in enumerate(listing.columns):
+            made[rows, self.schema.domain.index(name)] = listing.codes[chosen, axis].astype(made.dtype)
+        return made
+
+    def _by_name(self, codes: Codes, group: JointValues) -> dict[str, npt.NDArray[np.intp]]:
+        return {
+            column.name: codes[:, self.schema.domain.index(column.name)].astype(np.intp)
+            for column in group.columns
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class RulesEffect:
+    """What keeping to rules did to rows that were drawn: public, as the model and the rows are.
+
+    Attributes
+    ----------
+    rows
+        The number of rows.
+    broken
+        The share of the rows a model draws by itself that break a rule, and so are moved (estimated from 4,000 draws).
+    column
+        The column of a rule whose distribution is the furthest from the model's, beyond what chance explains; None if there is none.
+    distance
+        The share of the rows that lie in another bin of that column than the model expects.
+    chance
+        The same share, as it would be on average if the rows were drawn from the model at random.
+    """
+
+    rows: int
+    broken: float
+    column: str | None
+    distance: float
+    chance: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        return {
+            "broken": round(self.broken, 4),
+            "column": self.column,
+            "distance": round(self.distance, 4),
+            "chance": round(self.chance, 4),
+        }
+
+    def describe(self) -> str:
+        """Say it in a sentence or two.
+
+        Examples
+        --------
+        >>> found = RulesEffect(rows=2000, broken=0.25, column="day", distance=0.08, chance=0.02)
+        >>> for sentence in found.describe().split(". "):
+        ...     print(sentence)
+        Rules moved about 500 of 2,000 rows (25 %): so many break one as the model draws them
+        The distribution that changed most is that of 'day': 8.0 % of the rows lie in other bins than the model expects (2.0 % by chance).
+        """
+        if not self.broken:
+            return "Rules: hardly any row that the model draws breaks one."
+        moved = (
+            f"Rules moved about {self.broken * self.rows:,.0f} of {self.rows:,} rows ({100 * self.broken:.2g} %): "
+            "so many break one as the model draws them."
+        )
+        if self.column is None:
+            return f"{moved} No column of a rule is further from the model than chance explains."
+        return (
+            f"{moved} The distribution that changed most is that of {self.column!r}: {100 * self.distance:.1f} % of the rows lie "
+            f"in other bins than the model expects ({100 * self.chance:.1f} % by chance)."
+        )
+
+
+def effect_of_rules(
+    schema: Schema, codes: Mapping[str, npt.NDArray[Any]], tried: Bools, marginals: Marginals
+) -> RulesEffect:
+    """Compare rows with the model they were drawn from.
+
+    Parameters
+    ----------
+    schema
+        The public schema.
+    codes
+        Codes of the columns of rules, of the rows drawn.
+    tried
+        Which of some records obeyed as the model drew them.
+    marginals
+        What the model expects.
+    """
+    rows = len(next(iter(codes.values())))
+    worst: tuple[float, float, str] | None = None
+    for name, part in codes.items():
+        expected = np.maximum(marginals([(name,)])[0], 0.0)
+        if not rows or not expected.sum() > 0:
+            continue
+        share = expected / expected.sum()
+        distance = float(np.abs(np.bincount(part, minlength=len(share)) / rows - share).sum()) / 2
+        # a count of n p (1 - p) varies by that much: half of the mean absolute deviation of each
+        deviations = np.sqrt(share * (1 - share) / rows)
+        chance = float(deviations.sum() / np.sqrt(2 * np.pi))
+        spread = float(np.sqrt((deviations**2).sum()) / 2)
+        if distance > chance + 4 * spread and (worst is None or distance - chance > worst[0] - worst[1]):
+            worst = (distance, chance, name)
+    broken = 0.0 if not len(tried) else float(1 - tried.mean())
+    distance, chance, column = worst or (0.0, 0.0, None)
+    return RulesEffect(rows=rows, broken=broken, column=column, distance=distance, chance=chance)
 
 
 def require_possible(schema: Schema) -> None:

@@ -23,6 +23,14 @@ _RELATIONS = ("add-remove", "replace-one")
 _NAMES = {name: name for name in ("unit", "id_column", "max_rows")}
 
 
+def _whose(person: str, rows: str) -> str:
+    """Say which unit is for which table."""
+    return (
+        "One row per person: add-remove (one row more or less), or replace-one, which makes the number of rows public. "
+        f"Several rows of a person: also {person} and {rows}."
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Unit:
     """Which two tables count as neighbours.
@@ -113,10 +121,7 @@ class Unit:
         """
         unit, person, rows = names["unit"], names["id_column"], names["max_rows"]
         if given is None:
-            raise error(
-                f"Say who is protected: {unit} is add-remove (one row more or less) or replace-one, with {person} and {rows} for "
-                "people with several rows."
-            )
+            raise error(f"Say who is protected ({unit}). {_whose(person, rows)}")
         if not isinstance(given, str):
             if id_column is not None or max_rows is not None:
                 raise error(
@@ -124,7 +129,7 @@ class Unit:
                 )
             return given if isinstance(given, Unit) else Unit.from_dict(given)
         if given not in _RELATIONS:
-            raise error(f"{unit} ({given!r}) must be {' or '.join(_RELATIONS)}.")
+            raise error(f"{unit} ({given!r}) must be {' or '.join(_RELATIONS)}. {_whose(person, rows)}")
         if (id_column is None) != (max_rows is None):
             raise error(f"{person} and {rows} go together: who is a person, and how many rows count.")
         return Unit(given, 1 if max_rows is None else max_rows, id_column)  # type: ignore[arg-type]

@@ -17,6 +17,7 @@ from understudy.curator import Curator, scalar_noise
 from understudy.data import LocalTable, Table
 from understudy.errors import WorkloadError
 from understudy.privacy import Budget, Laplace, Noise, accounting_for
+from understudy.release.look import seal_numbers
 from understudy.schema import Clique
 
 __all__ = ["AccountedMeasure", "accounted_measures"]
@@ -107,7 +108,8 @@ def accounted_measures(
     for index, k in enumerate(wanted):
         cliques = [domain.canonical(names) for names in combinations(domain.names, k)]
         scale = total / made.exact_row_count()
-        sealed = limited.statistics(
+        sealed = seal_numbers(
+            limited,
             lambda table, cliques=cliques, scale=scale: _errors(table, made, cliques, scale),  # type: ignore[misc]
             sensitivities=sensitivities,
         )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from understudy.release.criteria.base import Criterion
+from understudy.release.criteria.base import Criterion, Number
 from understudy.release.record_types import IntArray, RecordTypes
 from understudy.schema import Domain
 
@@ -55,6 +55,8 @@ def largest_moves(
 ) -> Moves:
     """Return the largest moves of a criterion over simulated neighbours, relative to its claims.
 
+    What is tried is what a release adds noise to or chooses by: the `published_numbers`, and the slack.
+
     A value above one refutes the claim; a value well below one says that the claim may be loose, or that the
     neighbours were too easy. It proves nothing: the docstring of a criterion has to.
 
@@ -70,19 +72,22 @@ def largest_moves(
     worst_value = worst_slack = 0.0
     tables = neighbouring_tables(domain, unit, rows=rows, pairs=pairs, generator=generator)
     for real, neighbour, candidate in tables:
-        claimed = criterion.sensitivity(unit, candidate.rows, candidate)
-        if claimed > 0:
-            errors = [Fraction(criterion.released_value(table, candidate)) for table in (real, neighbour)]
-            worst_value = max(worst_value, float(abs(errors[0] - errors[1]) / Fraction(claimed)))
+        claims = criterion.published_sensitivities(unit, candidate)
+        numbers = [criterion.published_numbers(table, candidate) for table in (real, neighbour)]
+        for one, two, claimed in zip(*numbers, claims, strict=True):
+            worst_value = max(worst_value, _share(one, two, claimed))
         slacks = criterion.slack(real, candidate), criterion.slack(neighbour, candidate)
-        allowed = criterion.slack_sensitivity(unit)
-        if slacks[0] != slacks[1] and allowed > 0:
-            finite = all(map(math.isfinite, slacks))
-            moved = abs(Fraction(slacks[0]) - Fraction(slacks[1])) if finite else math.inf
-            worst_slack = max(worst_slack, float(moved / Fraction(allowed)))
-        elif slacks[0] != slacks[1]:
-            worst_slack = np.inf
+        worst_slack = max(worst_slack, _share(*slacks, criterion.slack_sensitivity(unit)))
     return Moves(float(round(worst_value, 5)), float(round(worst_slack, 5)))
+
+
+def _share(one: Number, two: Number, claimed: float) -> float:
+    """Return how far a number moved, as a share of what was claimed."""
+    if one == two:
+        return 0.0
+    if claimed <= 0 or not (math.isfinite(one) and math.isfinite(two)):
+        return math.inf
+    return float(abs(Fraction(one) - Fraction(two)) / Fraction(claimed))
 
 
 def _table(domain: Domain, rows: int, generator: np.random.Generator) -> IntArray:

@@ -342,6 +342,9 @@ class ReleaseResult(_Outcome):
         Who approved this very specification before the release, typed or signed.
     agreement
         What was agreed on when it was signed, if it names that.
+    parts
+        Of several tables of events: by table, the release of the entities with that table alone, under the promise of the whole. ``synthetic`` is the table of entities then, and there is no
+        ``model`` but those of the parts.
     """
 
     schema: Schema
@@ -353,6 +356,7 @@ class ReleaseResult(_Outcome):
     approvals: tuple[Statement, ...] = ()
     agreement: Agreement | None = None
     tables: Mapping[str, pd.DataFrame] = field(default_factory=dict, repr=False)
+    parts: Mapping[str, ReleaseResult] = field(default_factory=dict, repr=False)
 
     def __repr__(self) -> str:
         return f"ReleaseResult({self.spec.name!r}, {len(self.synthetic):,} rows, {self.guarantee.budget.describe()})"

@@ -19,6 +19,7 @@ ENGLISH: Texts = {
     "direction": "ltr",
     "title": "{title}: release report",
     "subtitle": "{rows} synthetic rows, {columns} columns. Read this before you use the table.",
+    "subtitle_tables": "Synthetic tables: {sizes}; {columns} columns. Read this before you use them.",
     "contents": "Contents",
     "theme": "Light or dark",
     "skip": "Skip to the content",
@@ -38,6 +39,9 @@ ENGLISH: Texts = {
     # what
     "what": "This table is synthetic: none of its rows is the record of a person. It stands in for a sensitive table; every look at the real "
     "records was differentially private, was paid for, and is listed below.",
+    "what_tables": "These tables are synthetic: none of their rows is the record of a person. They stand in for sensitive tables; every look at the real "
+    "records was differentially private, was paid for, and is listed below.",
+    "table_size": "{name} with {rows} rows",
     "h_figures": "Three things you can read off it",
     "figure_range": "real records: {low} to {high}",
     "figures_note": "The figure is this table's. The ranges hold together with a confidence of {confidence}.",
@@ -53,6 +57,7 @@ ENGLISH: Texts = {
     "h_label": "Privacy label",
     "label_data": "What it is",
     "label_synthetic": "synthetic, {rows} rows",
+    "label_tables": "synthetic: {sizes}",
     "label_protected": "Who is protected",
     "label_guarantee": "Guarantee",
     "label_guess": "Best guess whether somebody is in it (a coin: 50%)",
@@ -344,6 +349,7 @@ class Page:
 
 
 _LABELS = {
+    "subtitle_tables": "Synthetic tables: {sizes}; {columns} columns. Read this before you use them.",
     "contents": "Contents",
     "theme": "Light or dark",
     "rows_of": "{shown} of {all} rows",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from html import escape
@@ -40,6 +40,8 @@ class ReportContent:
         The promise in a few signs, such as ``epsilon = 1``, and its kind in words.
     protected
         Who is protected, in a few words.
+    tables
+        Of linked tables, the number of rows of each.
     looks
         How many charges the ledger holds.
     table_total, series
@@ -84,6 +86,7 @@ class ReportContent:
     unit: str
     kind: str = ""
     protected: str = ""
+    tables: Mapping[str, int] = field(default_factory=dict)
     looks: int = 0
     table_total: str = ""
     series: str = ""
@@ -138,7 +141,9 @@ def release_page(content: ReportContent, *, texts: Texts = ENGLISH) -> str:
     return render(
         Page(
             title=phrases["title"].format(title=content.title),
-            subtitle=phrases["subtitle"].format(rows=f"{content.rows:,}", columns=content.columns),
+            subtitle=phrases["subtitle_tables" if content.tables else "subtitle"].format(
+                rows=f"{content.rows:,}", columns=content.columns, sizes=_sizes(content, phrases)
+            ),
             top=[Html(_first_screen(content, phrases))],
             sections=sections,
             language=phrases["language"],
@@ -203,7 +208,11 @@ def _first_screen(content: ReportContent, phrases: Texts) -> str:
     limits = "".join(f"<li>{escape(item)}</li>" for item in content.limits)
     about = _shortened(content.description)
     left = [
-        part("h_what", *([text(about)] if about else []), text(phrases["what"])),
+        part(
+            "h_what",
+            *([text(about)] if about else []),
+            text(phrases["what_tables" if content.tables else "what"]),
+        ),
         part("h_figures", f'<ul class="figures">{figures}</ul>' if figures else "", noted),
         part("h_limits", f"<ul>{limits}</ul>") if limits else "",
         part(
@@ -238,10 +247,22 @@ def _shortened(description: str) -> str:
     return f"{words[: ends[-1]] if ends else words[:_LONG].rpartition(' ')[0]} …"
 
 
+def _sizes(content: ReportContent, phrases: Texts) -> str:
+    """Return the linked tables with their numbers of rows; empty where there is one table."""
+    return ", ".join(
+        phrases["table_size"].format(name=name, rows=f"{rows:,}") for name, rows in content.tables.items()
+    )
+
+
 def _label(content: ReportContent, phrases: Texts, met: int) -> str:
     """Return the privacy label: what matters about the guarantee, in one box."""
     lines = [
-        (phrases["label_data"], phrases["label_synthetic"].format(rows=f"{content.rows:,}")),
+        (
+            phrases["label_data"],
+            phrases["label_tables" if content.tables else "label_synthetic"].format(
+                rows=f"{content.rows:,}", sizes=_sizes(content, phrases)
+            ),
+        ),
         (phrases["label_protected"], content.protected or content.unit),
         (phrases["label_guarantee"], f"{content.guarantee}{f', {content.kind}' if content.kind else ''}"),
         (phrases["label_guess"], chance(content.right_guess, rounding=ROUND_CEILING)),

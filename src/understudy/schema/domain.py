@@ -79,8 +79,8 @@ class Domain:
             ) from None
 
     def canonical(self, columns: Iterable[str]) -> Clique:
-        """Return the columns in the order of the domain, refusing unknown and repeated ones."""
-        indices = [self.index(name) for name in columns]
+        """Return the columns in the order of the domain, refusing unknown and repeated ones; a text is one column."""
+        indices = [self.index(name) for name in ([columns] if isinstance(columns, str) else columns)]
         if len(set(indices)) != len(indices):
             raise WorkloadError(
                 f"A clique names each column once; got {tuple(self.names[i] for i in indices)}."

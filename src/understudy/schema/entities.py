@@ -29,6 +29,10 @@ DEFAULT_MAX_EVENTS = 100
 MOST_EVENTS = 100_000
 USUAL_RECORDS = 10
 """Event records of an entity that count where nobody says how many: more add next to nothing, and take time."""
+NUMBERS = "entities by their number of events"
+"""What such counts are called in a model."""
+MOST_NUMBERS = 1_000
+"""Most events of an entity up to which entities are counted number by number."""
 LARGEST_LINK = 64
 """Most codes of a column that is linked to the event before unless the schema asks for it."""
 FIRST, LATER, NONE = "first", "later", "none"

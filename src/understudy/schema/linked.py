@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import os
 import unicodedata
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,9 +29,11 @@ __all__ = [
     "is_file_name",
     "joined",
     "package_of",
+    "parted",
     "read_linked_file",
     "read_register",
     "register_of",
+    "register_package",
 ]
 
 HEADING = "The linked tables have problems"
@@ -150,13 +152,68 @@ def joined(plain: Mapping[str, Any]) -> LinkedFile:
             + (
                 "there is none"
                 if not children
-                else "several are synthesized together (understudy synth FILE.yaml --out FOLDER/) and cannot be used otherwise"
+                else "several are synthesized together (understudy synth FILE.yaml --out FOLDER/), or released together by a specification, and make no schema of one table"
             )
         )
     raise_problems(HEADING, wrong)
     (parent,), (child,) = parents, children
     raise_problems(HEADING, _wrong_parts(parent, child, listed))
     return _as_one(plain, parent, child)
+
+
+def parted(plain: Mapping[str, Any], sources: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Turn the description of linked tables as one table back into that of a table each: the reverse of `joined`.
+
+    Rules stay above the tables, where they may name columns of both.
+
+    Parameters
+    ----------
+    plain
+        As `Schema.to_dict` gives it, with a section ``entity`` that names its tables.
+    sources
+        Where the tables are, by name.
+
+    Examples
+    --------
+    >>> made = parted(
+    ...     {
+    ...         "columns": [{"name": "sex", "kind": "boolean"}, {"name": "died", "kind": "boolean"}],
+    ...         "entity": {"id": "patient", "tables": ["patients", "stays"], "fixed": ["sex"], "min_events": 0, "max_events": 9},
+    ...     },
+    ...     {"stays": "stays.csv"},
+    ... )
+    >>> made["tables"][1]
+    {'name': 'stays', 'source': 'stays.csv', 'belongs_to': 'patients', 'max_events': 9, 'columns': [{'name': 'died', 'kind': 'boolean'}]}
+    >>> joined(made).plain["entity"]["fixed"]
+    ['sex']
+    """
+    entity = plain["entity"]
+    above, below = entity["tables"]
+    virtual = bool(entity.get("min_events", 1))
+    fixed = list(entity.get("fixed") or ())
+    mine = [] if virtual else [item for item in plain["columns"] if item["name"] in fixed]
+    entities: dict[str, Any] = {"name": above, "key": entity["id"]}
+    events: dict[str, Any] = {"name": below, "belongs_to": above}
+    for table in (entities, events):
+        if (place := (sources or {}).get(table["name"])) is not None:
+            table["source"] = place
+    if entity.get("count") is not None:
+        entities["count"] = entity["count"]
+    if virtual and fixed:
+        events["fixed"] = fixed
+    for key in ("reference", "order", "max_events", "link", "orphans", "gaps", "summaries"):
+        if entity.get(key) is not None:
+            events[key] = entity[key]
+    if mine:
+        entities["columns"] = mine
+    events["columns"] = [item for item in plain["columns"] if item not in mine]
+    made = {key: value for key, value in plain.items() if key not in ("columns", "entity", "tables")}
+    return {**made, "tables": [_in_order(entities), _in_order(events)]}
+
+
+def _in_order(table: Mapping[str, Any]) -> dict[str, Any]:
+    first = [key for key in ("name", "source") if key in table]
+    return {key: table[key] for key in (*first, *(key for key in table if key not in first))}
 
 
 @dataclass(frozen=True)
@@ -172,10 +229,13 @@ class Register:
         A description of two linked tables for each table of events.
     numbers
         For each pair, the columns with the numbers of events, by the table that they are of.
+    plain
+        The description as it was given.
     """
 
     pairs: tuple[LinkedFile, ...]
     numbers: tuple[Mapping[str, str], ...]
+    plain: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @property
     def entities(self) -> str:
@@ -197,6 +257,27 @@ class Register:
         plain = {key: value for key, value in self.pairs[0].plain.items() if key in ("name", "description")}
         sources = {name: place for pair in self.pairs for name, place in pair.sources.items()}
         return LinkedFile({**plain, "columns": list(columns.values())}, sources)
+
+    def schemas(self, folder: str | os.PathLike[str]) -> tuple[Schema, ...]:
+        """Return the schema of each pair, as one table; files that columns name start from a folder."""
+        from understudy.schema.schema import Schema
+
+        return tuple(Schema.from_dict(pair.plain, folder=folder) for pair in self.pairs)
+
+    def described(self, whole: Schema) -> dict[str, Any]:
+        """Return the description as it may be published: complete, and without where the tables are.
+
+        Parameters
+        ----------
+        whole
+            The schema of all columns.
+        """
+        tables = [
+            {key: value for key, value in item.items() if key not in ("source", "columns")}
+            | {"columns": [whole.column(column["name"]).to_dict() for column in item.get("columns") or ()]}
+            for item in self.plain["tables"]
+        ]
+        return {**self.plain, "tables": tables}
 
 
 def read_register(path: str | os.PathLike[str]) -> Register | None:
@@ -258,7 +339,7 @@ def register_of(plain: Mapping[str, Any]) -> Register | None:
         known[child["name"]] = called
         bins = Entity("", max_events=child.get("max_events", DEFAULT_MAX_EVENTS), min_events=0).bin_labels
         more.append({"name": called, "kind": "integer", "bins": list(bins), "decode_by": "smooth"})
-    return Register(tuple(pairs), tuple(numbers))
+    return Register(tuple(pairs), tuple(numbers), plain)
 
 
 def _wrong_register(plain: Mapping[str, Any], listed: list[Any], children: list[Any]) -> list[str]:
@@ -285,6 +366,10 @@ def _wrong_register(plain: Mapping[str, Any], listed: list[Any], children: list[
         for key in (*_LISTS, *_MAPPINGS)
         if plain.get(key)
     ]
+    if len({item.get("orphans") or "refuse" for item in children}) > 1:
+        wrong.append(
+            "tables: orphans has to be the same for all tables of events: whoever has no row in the table of entities gives no records in any of them"
+        )
     for place, one in enumerate(children):
         most = one.get("max_events", DEFAULT_MAX_EVENTS)
         if isinstance(most, bool) or not isinstance(most, int) or not 1 <= most <= MOST_EVENTS:
@@ -542,6 +627,32 @@ def package_of(
                 "schema": {"fields": fields, "missingValues": missing, **keys},
             }
         )
+    return _package(schema, resources)
+
+
+def register_package(
+    schemas: Sequence[Schema], tables: Mapping[str, pd.DataFrame], files: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return the description of a synthetic table of entities with several tables of events as a Data Package.
+
+    Parameters
+    ----------
+    schemas
+        Of the entities with each table of events, as one.
+    tables, files
+        As for `package_of`.
+    """
+    found: dict[str, Any] = {}
+    for schema in schemas:
+        assert schema.entity is not None
+        assert schema.entity.tables is not None
+        some = package_of(schema, {name: tables[name] for name in schema.entity.tables}, files)
+        for item in some["resources"]:
+            found.setdefault(item["name"], item)
+    return _package(schemas[0], list(found.values()))
+
+
+def _package(schema: Schema, resources: list[dict[str, Any]]) -> dict[str, Any]:
     words = "".join(
         letter if letter.isalnum() and letter.isascii() else "-" for letter in schema.name.lower()
     )

@@ -194,6 +194,8 @@ def decode_frame(
 
 FORMAT_VERSION = 1
 _OF_A_DRAFT = "Drafted from a table: "
+_FACTS_SHOWN = 3
+"""How many facts that are not public an error names before it counts them."""
 
 
 @dataclass(frozen=True, repr=False, init=False)
@@ -374,6 +376,11 @@ class Schema:
         """Groups of columns whose values rules tie together, where bins hold several values."""
         return joint_values(self.constraints, self.columns)
 
+    @cached_property
+    def tied_values(self) -> tuple[JointValues, ...]:
+        """Groups of columns whose values rules tie together, also where every code stands for one value."""
+        return joint_values(self.constraints, self.columns, all_groups=True)
+
     @property
     def output_names(self) -> tuple[str, ...]:
         """Names of the columns of a published table, in order: those of the schema and the derived ones."""
@@ -438,12 +445,23 @@ class Schema:
         """
         columns = [column for column in self.columns if column.facts_from_data]
         facts = [f"column {column.name!r}: {', '.join(column.facts_from_data)}" for column in columns]
-        raise_problems(
-            "The schema holds facts that were read from the data. Replace each one that is not public knowledge, then "
-            "declare them (understudy schema declare, or Schema.declare_public)",
-            [*facts, *facts_from_data(self.origin, self._facts)],
-            DomainNotPublic,
+        facts += [
+            f"column {column.name!r}: the mark of its rare values in the description"
+            for column in self.columns
+            if not column.facts_from_data and column.is_marked_rare
+        ]
+        facts += facts_from_data(self.origin, self._facts)
+        if not facts:
+            return
+        more = f"\n  - and {len(facts) - _FACTS_SHOWN} more" if len(facts) > _FACTS_SHOWN else ""
+        error = DomainNotPublic(
+            "The schema holds facts that were read from the data:\n"
+            + "\n".join(f"  - {fact}" for fact in facts[:_FACTS_SHOWN])
+            + more
+            + "\nReplace each one that is not public knowledge, then declare them: understudy schema declare, or Schema.declare_public."
         )
+        vars(error)["problems"] = tuple(facts)
+        raise error
 
     def declare_public(self) -> Schema:
         """Return the same schema with every fact declared public.

@@ -94,7 +94,7 @@ def _page(
         version=saved.version,
         spec=spec,
         hash=specification_hash(spec),
-        guarantee=f"{spec.shares.promise.describe()} for {spec.unit.describe()}",
+        guarantee=f"{spec.shares.promise.describe()} for {spec.protects}",
         facts=spec.facts_fingerprint()[:16],
         choices=spec.choices_fingerprint()[:16],
         comments=saved.notes.comments,
@@ -152,9 +152,8 @@ def _missing(found: Approvals | None) -> list[str]:
 def _command(desk: Desk, saved: Saved, spec: Spec, place: Path) -> str:
     """Return the one command to run where the records are."""
     words = ["understudy", "release", f"{desk.folder.relative(place)}/spec.yaml"]
-    nowhere = spec.source.path is None and spec.source.simulated is None and spec.source.database is None
-    if nowhere:
-        words += ["--source", "FILE"]
+    if spec.source.private is None and spec.source.simulated is None:
+        words += ["--source", "FOLDER_OR_DATABASE" if spec.table_names else "FILE"]
     words += ["--ledger", f"{saved.name}.ledger", "--out", f"releases/{place.name}"]
     return " ".join(map(shlex.quote, words))
 
@@ -310,9 +309,20 @@ def _parted(spec: Spec, place: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 
     if isinstance(facts["source"].get("path"), str):
         facts["source"]["path"] = moved(facts["source"]["path"])
+    if spec.source.linked is not None:
+        facts["source"]["tables"] = {
+            name: _place(item, place) for name, item in spec.source.linked.tables.items()
+        }
     choices = {key: value for key, value in plain.items() if key not in (*FACTS, "facts")}
     if isinstance(choices.get("ledger"), str):
         choices["ledger"] = moved(choices["ledger"])
     if isinstance((choices.get("output") or {}).get("folder"), str):
         choices["output"]["folder"] = moved(choices["output"]["folder"])
     return facts, choices
+
+
+def _place(item: Any, place: Path) -> Any:
+    """Return where a linked table is as a file of facts in a folder says it."""
+    if isinstance(item, str | os.PathLike):
+        return os.path.relpath(Path(item).absolute(), place)
+    return {"url": item.url, "table": item.table} | ({"immutable": True} if item.immutable else {})

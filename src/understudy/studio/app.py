@@ -16,7 +16,7 @@ from starlette.types import ASGIApp
 
 from understudy.errors import OutputError, UsageError
 from understudy.report.page import stylesheet
-from understudy.studio import agreement, export, schemas, shelf
+from understudy.studio import agreement, export, schemas, shelf, tables
 from understudy.studio.designs import pages
 from understudy.studio.designs.consequences import warm_up
 from understudy.studio.desk import HERE, Desk, handler
@@ -51,6 +51,8 @@ def create_app(desk: Desk) -> ASGIApp:
             shown("/schema", schemas.overview),
             shown("/schema/columns/{index}", schemas.column),
             sent("/schema/columns/{index}", schemas.save_column),
+            shown("/schema/tables", tables.tables),
+            sent("/schema/tables", tables.save),
             shown("/schema/rules", schemas.rules),
             sent("/schema/rules", schemas.save_rules),
             shown("/schema/file", schemas.file),

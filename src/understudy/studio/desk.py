@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -67,6 +68,21 @@ class Form:
         return list(self._data)
 
 
+def field_words(name: str) -> str:
+    """Return the name of a field in words; criteria are counted from 1.
+
+    Examples
+    --------
+    >>> field_words("criterion-2-threshold"), field_words("criterion-0-more"), field_words("total_epsilon")
+    ('criterion 3, threshold', 'criterion 1, of what', 'total epsilon')
+    """
+    found = re.fullmatch(r"criterion-([0-9]+)-(\w+)", name)
+    if found is None:
+        return name.replace("_", " ").replace("-", " ")
+    part = {"more": "of what"}.get(found.group(2), found.group(2))
+    return f"criterion {int(found.group(1)) + 1}, {part}"
+
+
 class Desk:
     """One running studio.
 
@@ -96,6 +112,7 @@ class Desk:
             lstrip_blocks=True,
         )
         made.filters["path"] = lambda text: quote(str(text), safe="")
+        made.filters["field"] = field_words
         made.filters["thousands"] = lambda number: f"{number:,}"
         made.filters["svg"] = Markup  # pictures are made by our own code, which escapes every word in them
         made.globals["token"] = self.gate.form_token

@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from understudy._system import take_lock
@@ -136,6 +136,18 @@ class Folder:
             for path in self.public.iterdir()
             if path.is_file() and not path.is_symlink() and path.name.endswith(kinds) and path.name[0] != "."
         )
+
+    def public_folders(self, tables: Sequence[str] = ()) -> list[str]:
+        """Return the names of the folders under ``public``; with tables, of those that hold a file for each."""
+        if not self.public.is_dir():
+            return []
+        found = []
+        for path in sorted(self.public.iterdir()):
+            if path.is_dir() and not path.is_symlink() and path.name[0] != ".":
+                files = {item.name.partition(".")[0] for item in path.iterdir() if item.is_file()}
+                if files >= set(tables):
+                    found.append(path.name)
+        return found
 
     def _files(self) -> Iterator[Path]:
         found = 0

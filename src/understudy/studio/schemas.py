@@ -1,4 +1,7 @@
-"""Schema: what is public about the table, column by column, with every complaint beside its field."""
+"""Schema: what is public about the table, column by column, with every complaint beside its field.
+
+Linked tables are shown as one list of columns, those of the entities first; the file keeps a section for each table, and where the tables are.
+"""
 
 from __future__ import annotations
 
@@ -14,20 +17,24 @@ import yaml
 from starlette.requests import Request
 from starlette.responses import Response
 
-from understudy.datasets import load, names
+from understudy.datasets import load, names, patient_register_schema
 from understudy.errors import SchemaError, UnderstudyError, UsageError
 from understudy.privacy import PureDP, Unit
 from understudy.schema import Schema, import_schema
 from understudy.schema.files.schema_file import COLUMN_PARTS
 from understudy.schema.files.yaml import parse_plain, to_yaml
+from understudy.schema.linked import joined, parted, register_of
 from understudy.schema.problems import problems_of
+from understudy.studio.background.rehearsals import REGISTER
 from understudy.studio.complaints import Complaints
 from understudy.studio.desk import Desk, Form, Stale
 from understudy.studio.folder import text_version
 from understudy.workflow.choice import Facts
 
 __all__ = [
+    "Current",
     "column",
+    "complaint",
     "declare",
     "file",
     "overview",
@@ -37,8 +44,13 @@ __all__ = [
     "save_rules",
     "start",
     "take",
+    "write",
 ]
 
+_SEVERAL = (
+    "The studio describes one table, or a table of entities with one table of events. Keep a file with several tables of events as it is: understudy plan, rehearse, release and "
+    "synth take it from the command line."
+)
 _KINDS = [(kind, kind) for kind in COLUMN_PARTS]
 _LISTS = ("values", "bins", "missing_values", "spelling")
 _SCALARS = ("minimum", "maximum", "decimals")
@@ -49,6 +61,7 @@ _POLICIES = [
     ("clamp", "clamp"),
     ("to-missing", "to missing"),
     ("to-other", "to other"),
+    ("to-nearest", "to the nearest"),
 ]
 _DECODE = ["midpoint", "uniform", "integer-uniform", "smooth", "edge", "label"]
 _OF_COLUMN = re.compile(
@@ -181,20 +194,41 @@ def placed(problem: str) -> tuple[int | None, str, str]:
 
 
 @lru_cache(maxsize=4)
-def _read(text: str, root: Path) -> tuple[dict[str, Any], Schema | None, tuple[str, ...]]:
-    """Return the plain content of a schema file, the schema, and what is wrong with it; large files are not read anew for every page."""
+def _read(text: str, root: Path) -> tuple[dict[str, Any], Mapping[str, Any], Schema | None, tuple[str, ...]]:
+    """Return the plain content of a schema file as that of one table, where linked tables are, the schema, and what is wrong with it.
+
+    Large files are not read anew for every page.
+    """
     plain: dict[str, Any] = {"version": 1, "columns": []}
+    sources: Mapping[str, Any] = {}
     try:
         found = parse_plain(text)
-        if not isinstance(found, dict) or not isinstance(found.get("columns"), list):
-            raise SchemaError("The file does not hold a schema: a mapping with a list of columns.")
-        plain = found
-        return plain, Schema.from_dict(found, folder=root), ()
+        if _is_linked(found):
+            plain, sources = _as_one(found)
+        elif not isinstance(found, dict) or not isinstance(found.get("columns"), list):
+            raise SchemaError(
+                "The file does not hold a schema: a mapping with a list of columns, or of tables."
+            )
+        else:
+            plain = found
+        return plain, sources, Schema.from_dict(plain, folder=root), ()
     except UnderstudyError as error:
-        return plain, None, problems_of(error)
+        return plain, sources, None, problems_of(error)
 
 
-class _Current:
+def _is_linked(plain: object) -> bool:
+    return isinstance(plain, dict) and isinstance(plain.get("tables"), list)
+
+
+def _as_one(plain: Mapping[str, Any]) -> tuple[dict[str, Any], Mapping[str, Any]]:
+    """Return linked tables as one, and where they are."""
+    if register_of(plain) is not None:
+        raise SchemaError(_SEVERAL)
+    file = joined(plain)
+    return file.plain, file.sources
+
+
+class Current:
     """The schema file as it is: its text, its version, its plain content and what is wrong with it."""
 
     def __init__(self, desk: Desk) -> None:
@@ -203,13 +237,30 @@ class _Current:
         self.problems: list[str] = []
         self.schema: Schema | None = None
         self.plain: dict[str, Any] = {"version": 1, "columns": []}
+        self.sources: dict[str, Any] = {}
         if self.text:
-            plain, self.schema, problems = _read(self.text, desk.folder.root)
+            plain, sources, self.schema, problems = _read(self.text, desk.folder.root)
             self.plain, self.problems = copy.deepcopy(plain), list(problems)
+            self.sources = copy.deepcopy(dict(sources))
 
     @property
     def columns(self) -> list[dict[str, Any]]:
+        """The columns of the file, those of the entities first."""
         return [item if isinstance(item, dict) else {} for item in self.plain["columns"]]
+
+    @property
+    def entity(self) -> dict[str, Any]:
+        """What is said of linked tables; empty where there is one table."""
+        found = self.plain.get("entity")
+        return found if isinstance(found, dict) and found.get("tables") else {}
+
+    def table_of(self, column: object) -> str:
+        """Return which of the linked tables a column belongs to; empty where there is one table."""
+        if not self.entity:
+            return ""
+        above, below = self.entity["tables"]
+        owned = not self.entity.get("min_events", 1) and column in (self.entity.get("fixed") or ())
+        return str(above if owned else below)
 
     def require(self, version: str) -> None:
         """Refuse a form that was made from another version of the file."""
@@ -219,8 +270,11 @@ class _Current:
             )
 
 
-def _write(desk: Desk, schema: Schema) -> None:
-    desk.folder.write(desk.folder.schema, to_yaml(schema.to_dict()))
+def write(desk: Desk, schema: Schema, sources: Mapping[str, Any] | None = None) -> None:
+    """Write the schema file: of linked tables a section for each, with where they are."""
+    plain = schema.to_dict()
+    linked = schema.entity is not None and schema.entity.tables is not None
+    desk.folder.write(desk.folder.schema, to_yaml(parted(plain, sources) if linked else plain))
 
 
 # ---------------------------------------------------------------------- pages
@@ -234,7 +288,7 @@ def overview(desk: Desk, request: Request) -> Response:
 def _overview(
     desk: Desk, complaints: Complaints | None = None, pasted: str = "", status: int = 200
 ) -> Response:
-    now = _Current(desk)
+    now = Current(desk)
     rows, cost, cells = [], "", ""
     if now.schema is not None:
         private = {fact.partition(".")[0] for fact in now.schema.facts_from_data()}
@@ -243,6 +297,7 @@ def _overview(
                 {
                     "index": index,
                     "name": item.name,
+                    "table": now.table_of(item.name),
                     "kind": item.kind,
                     "size": item.size,
                     "unit": item.unit or "",
@@ -265,10 +320,38 @@ def _overview(
         rules=[] if now.schema is None else [str(item) for item in now.schema.constraints],
         from_data=() if now.schema is None else now.schema.facts_from_data(),
         version=now.version,
-        simulated=names(),
+        linked=_joins(now),
+        simulated=(*names(), REGISTER),
         found=complaints or Complaints(),
         pasted=pasted,
     )
+
+
+def _joins(now: Current) -> list[dict[str, str]]:
+    """Return what a page says of each linked table; nothing where there is one table."""
+    entity = now.entity
+    if not entity:
+        return []
+    above, below = entity["tables"]
+    about = {
+        above: f"one row for each {entity['id']}",
+        below: f"belongs to {above} by {entity.get('reference') or entity['id']}"
+        + (f", in the order of {entity['order']}" if entity.get("order") else "")
+        + (f", at most {entity['max_events']:,} each" if entity.get("max_events") else ""),
+    }
+    if entity.get("min_events", 1):
+        about[above] = f"known by the {entity['id']} of its rows in {below} alone"
+    return [
+        {"name": name, "about": text, "place": _place_of(now.sources.get(name))}
+        for name, text in about.items()
+    ]
+
+
+def _place_of(source: Any) -> str:
+    """Say where a table is; of an address nothing is shown but the name of the table."""
+    if source is None:
+        return "named when it is run"
+    return str(source) if isinstance(source, str) else f"table {source['table']} of a database"
 
 
 def _large(number: int) -> str:
@@ -277,13 +360,19 @@ def _large(number: int) -> str:
 
 def column(desk: Desk, request: Request) -> Response:
     """Show the form of one column, or of a new one."""
-    now = _Current(desk)
+    now = Current(desk)
     index = _index(request, now)
     entry = {"kind": "categorical"} if index is None else now.columns[index]
-    return _column_page(desk, now, index, shown(entry), Complaints())
+    values = shown(entry) | {"table": now.table_of(entry.get("name"))}
+    return _column_page(desk, now, index, values, Complaints())
 
 
-def _index(request: Request, now: _Current) -> int | None:
+def _owning(now: Current) -> bool:
+    """Whether the table of entities has columns of its own, so that a column may belong to either."""
+    return bool(now.entity) and not now.entity.get("min_events", 1)
+
+
+def _index(request: Request, now: Current) -> int | None:
     text = request.path_params["index"]
     if text == "new":
         return None
@@ -294,7 +383,7 @@ def _index(request: Request, now: _Current) -> int | None:
 
 def _column_page(
     desk: Desk,
-    now: _Current,
+    now: Current,
     index: int | None,
     values: Mapping[str, str],
     complaints: Complaints,
@@ -308,6 +397,7 @@ def _column_page(
         values=values,
         found=complaints,
         version=now.version,
+        tables=[(name, name) for name in now.entity.get("tables", ())] if _owning(now) else [],
         kinds=_KINDS,
         policies=_POLICIES,
         decode=[("", "as usual"), *((item, item) for item in _DECODE)],
@@ -317,17 +407,19 @@ def _column_page(
 
 def save_column(desk: Desk, request: Request, form: Form) -> Response:
     """Change, add, move or remove a column; complain beside the field and keep what was typed otherwise."""
-    now = _Current(desk)
+    now = Current(desk)
     now.require(form.text("version"))
     index = _index(request, now)
     action = form.text("action", "save")
     plain = copy.deepcopy(now.plain)
     columns = plain["columns"]
-    values = {name: form.text(name) for name in (*_FIELDS, "more")}
+    values = {name: form.text(name) for name in (*_FIELDS, "more", "table")}
     complaints = Complaints()
     place = len(columns) if index is None else index
+    before = None if index is None else columns[index].get("name")
     if index is not None and action == "remove":
         del columns[index]
+        _belong(plain, before, None, False)
     elif index is not None and action in ("up", "down"):
         other = index - 1 if action == "up" else index + 1
         if 0 <= other < len(columns):
@@ -335,10 +427,13 @@ def save_column(desk: Desk, request: Request, form: Form) -> Response:
     else:
         entry, complaints = entry_of(values)
         columns[place : place + 1] = [entry]
+        if now.entity:
+            table = values["table"] or now.table_of(before)
+            _belong(plain, before, entry["name"], table == now.entity["tables"][0])
     if not complaints:
         try:
             if columns:
-                _write(desk, Schema.from_dict(plain, folder=desk.folder.root))
+                write(desk, Schema.from_dict(plain, folder=desk.folder.root), now.sources)
             else:
                 raise SchemaError("A schema needs at least one column; change this one instead.")
             return desk.go("/schema")
@@ -349,9 +444,27 @@ def save_column(desk: Desk, request: Request, form: Form) -> Response:
     return _column_page(desk, now, index, values, complaints, status=422)
 
 
+def _belong(plain: dict[str, Any], before: object, name: object, owned: bool) -> None:
+    """Say of a column that was added, renamed, moved to the other table or removed (no name) which linked table it belongs to."""
+    entity = plain.get("entity")
+    if not isinstance(entity, dict) or not entity.get("tables"):
+        return
+    fixed = list(entity.get("fixed") or ())
+    place = fixed.index(before) if before in fixed else len(fixed)
+    fixed[place : place + 1] = [name] if owned else []
+    entity["fixed"] = fixed
+    for key in ("order", "link"):
+        if entity.get(key) == before and name is not None:
+            entity[key] = name
+        elif isinstance(entity.get(key), list) and before in entity[key]:
+            entity[key] = [name if item == before else item for item in entity[key] if item != before or name]
+    if not fixed:
+        entity.pop("fixed")
+
+
 def rules(desk: Desk, request: Request) -> Response:
     """Show name, description and rules of the schema."""
-    now = _Current(desk)
+    now = Current(desk)
     return _rules_page(desk, now, _rules_shown(now.plain), Complaints())
 
 
@@ -366,7 +479,7 @@ def _rules_shown(plain: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _rules_page(
-    desk: Desk, now: _Current, values: Mapping[str, str], complaints: Complaints, status: int = 200
+    desk: Desk, now: Current, values: Mapping[str, str], complaints: Complaints, status: int = 200
 ) -> Response:
     return desk.render(
         "rules.html",
@@ -381,7 +494,7 @@ def _rules_page(
 
 def save_rules(desk: Desk, request: Request, form: Form) -> Response:
     """Change name, description, public number of rows and rules."""
-    now = _Current(desk)
+    now = Current(desk)
     now.require(form.text("version"))
     values = {name: form.text(name) for name in ("name", "description", "row_count", "constraints")}
     plain, complaints = copy.deepcopy(now.plain), Complaints()
@@ -404,7 +517,7 @@ def save_rules(desk: Desk, request: Request, form: Form) -> Response:
         plain["constraints"] = lines
     if not complaints:
         try:
-            _write(desk, Schema.from_dict(_in_order(plain), folder=desk.folder.root))
+            write(desk, Schema.from_dict(_in_order(plain), folder=desk.folder.root), now.sources)
             return desk.go("/schema")
         except UnderstudyError as error:
             for problem in problems_of(error):
@@ -420,7 +533,7 @@ def _in_order(plain: Mapping[str, Any]) -> dict[str, Any]:
 
 def file(desk: Desk, request: Request) -> Response:
     """Show the schema as the text of its file."""
-    now = _Current(desk)
+    now = Current(desk)
     return desk.render(
         "file.html", here="schema", name="schema.yaml", action="/schema/file", back="/schema",
         text=now.text, version=now.version, problems=now.problems,
@@ -429,11 +542,11 @@ def file(desk: Desk, request: Request) -> Response:
 
 def save_file(desk: Desk, request: Request, form: Form) -> Response:
     """Change the schema as text."""
-    now = _Current(desk)
+    now = Current(desk)
     now.require(form.text("version"))
     text = form.text("text")
     try:
-        _write(desk, _parsed(desk, desk.folder.text(text.encode("utf-8"), "schema.yaml")))
+        write(desk, *_parsed(desk, desk.folder.text(text.encode("utf-8"), "schema.yaml")))
         return desk.go("/schema")
     except UnderstudyError as error:
         return desk.render(
@@ -442,36 +555,44 @@ def save_file(desk: Desk, request: Request, form: Form) -> Response:
         )  # fmt: skip
 
 
-def _parsed(desk: Desk, text: str) -> Schema:
-    plain = parse_plain(text)
-    return Schema.from_dict(plain, folder=desk.folder.root)
+def _parsed(desk: Desk, text: str) -> tuple[Schema, Mapping[str, Any]]:
+    return _described(desk, parse_plain(text))
+
+
+def _described(desk: Desk, plain: Any) -> tuple[Schema, Mapping[str, Any]]:
+    """Return a schema, and where its linked tables are."""
+    sources: Mapping[str, Any] = {}
+    if _is_linked(plain):
+        plain, sources = _as_one(plain)
+    return Schema.from_dict(plain, folder=desk.folder.root), sources
 
 
 def start(desk: Desk, request: Request, form: Form) -> Response:
     """Begin with the schema of a simulated table."""
-    now = _Current(desk)
+    now = Current(desk)
     now.require(form.text("version"))
     if now.text and not form.text("replace"):
         return _overview(
             desk,
-            _complaint("replace", "There is a schema already. Say that it is to be replaced."),
+            complaint("replace", "There is a schema already. Say that it is to be replaced."),
             status=422,
         )
-    if form.text("table") not in names():
+    name = form.text("table")
+    if name not in (*names(), REGISTER):
         raise UsageError("There is no such simulated table.")
-    _write(desk, load(form.text("table"), 0)[1])
+    write(desk, patient_register_schema() if name == REGISTER else load(name, 0)[1])
     return desk.go("/schema")
 
 
 def take(desk: Desk, request: Request, form: Form) -> Response:
     """Take a schema, a draft or another tool's domain file, sent as a file or pasted."""
-    now = _Current(desk)
+    now = Current(desk)
     now.require(form.text("version"))
     pasted = form.text("pasted")
     if now.text and not form.text("replace"):
         return _overview(
             desk,
-            _complaint("replace", "There is a schema already. Say that it is to be replaced."),
+            complaint("replace", "There is a schema already. Say that it is to be replaced."),
             pasted,
             422,
         )
@@ -479,7 +600,7 @@ def take(desk: Desk, request: Request, form: Form) -> Response:
     try:
         if not content.strip():
             raise SchemaError("Choose a file, or paste its text.")
-        _write(desk, _imported(desk, name, content))
+        write(desk, *_imported(desk, name, content))
         return desk.go("/schema")
     except UnderstudyError as error:
         found = Complaints()
@@ -488,13 +609,14 @@ def take(desk: Desk, request: Request, form: Form) -> Response:
         return _overview(desk, found, pasted, 422)
 
 
-def _complaint(field: str, text: str) -> Complaints:
+def complaint(field: str, text: str) -> Complaints:
+    """Return one complaint beside a field."""
     made = Complaints()
     made.add(field, text)
     return made
 
 
-def _imported(desk: Desk, name: str, content: bytes) -> Schema:
+def _imported(desk: Desk, name: str, content: bytes) -> tuple[Schema, Mapping[str, Any]]:
     """Read a schema file of Understudy, or else the domain file of another tool."""
     text = desk.folder.text(content, name)
     suffix = Path(name).suffix.lower()
@@ -504,24 +626,24 @@ def _imported(desk: Desk, name: str, content: bytes) -> Schema:
         )
     if suffix != ".xml":
         plain = parse_plain(text, format="json" if suffix == ".json" else "yaml")
-        if isinstance(plain, dict) and isinstance(plain.get("columns"), list):
-            return Schema.from_dict(plain, folder=desk.folder.root)
+        if _is_linked(plain) or (isinstance(plain, dict) and isinstance(plain.get("columns"), list)):
+            return _described(desk, plain)
     desk.folder.hidden.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=desk.folder.hidden) as place:
         path = Path(place) / f"{Path(name).stem[:60] or 'schema'}{suffix}"
         path.write_text(text, encoding="utf-8")
-        return import_schema(path)
+        return import_schema(path), {}
 
 
 def declare(desk: Desk, request: Request, form: Form) -> Response:
     """Declare the facts of a draft public: the promise of the owner of the table."""
-    now = _Current(desk)
+    now = Current(desk)
     now.require(form.text("version"))
     if now.schema is None:
         raise UsageError("There is no schema whose facts could be declared.")
     if not form.text("promise"):
         return _overview(
-            desk, _complaint("promise", "Say that you own the table and have read every fact."), status=422
+            desk, complaint("promise", "Say that you own the table and have read every fact."), status=422
         )
-    _write(desk, now.schema.declare_public())
+    write(desk, now.schema.declare_public(), now.sources)
     return desk.go("/schema")

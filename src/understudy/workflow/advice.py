@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import Any
@@ -41,6 +41,8 @@ _WORTH = 0.9
 """A delta that leaves more than this part of the error is not worth its explanation."""
 _OTHER = 3.0
 """Also rehearsed: this many times the budget, and as many times less."""
+_WORTH_SAYING = 5.0
+"""Seconds of CPU that a rehearsal must still take for its duration to be announced."""
 _BYTES_PER_VALUE = 40
 """Of holding a table with its stand-in."""
 
@@ -202,6 +204,7 @@ def advise(
     seed: int = 0,
     most_seconds: float = MOST_SECONDS,
     progress: Progress = no_progress,
+    announce: Callable[[str], None] | None = None,
 ) -> Advice:
     """Say what to expect of a fit before anything is read or paid for: ``understudy plan``, from Python.
 
@@ -219,6 +222,8 @@ def advise(
         CPU time after which no further fit is begun: where a fit takes long there are fewer made-up tables and fewer other budgets. At least one fit is made.
     progress
         Called with the name of a stage and a fraction.
+    announce
+        Called with a sentence once the first fit has shown how long the others will take.
 
     Privacy
     -------
@@ -266,7 +271,7 @@ def advise(
     phases = Phases(progress, {"errors": 5.0, "want": 0.0 if wish is None else 9.0})
     found: dict[str, Any] = {}
     if budget is not None:
-        found = _around(rehearsal, budget, phases.part("errors"), most_seconds)
+        found = _around(rehearsal, budget, phases.part("errors"), most_seconds, announce)
     if wish is not None:
         start = 1.0 if epsilon is None else epsilon
         found["answer"] = answer(
@@ -289,7 +294,13 @@ def advise(
     )
 
 
-def _around(rehearsal: Rehearsal, budget: Budget, progress: Progress, most_seconds: float) -> dict[str, Any]:
+def _around(
+    rehearsal: Rehearsal,
+    budget: Budget,
+    progress: Progress,
+    most_seconds: float,
+    announce: Callable[[str], None] | None = None,
+) -> dict[str, Any]:
     """Rehearse a budget, and what lies about it on the table of middling dependence, as far as the time goes."""
     start = time.process_time()
     method, schema, unit = rehearsal.synthesizer, rehearsal.schema, rehearsal.unit
@@ -302,6 +313,11 @@ def _around(rehearsal: Rehearsal, budget: Budget, progress: Progress, most_secon
     tell("rehearsing", 0.0)
     here = rehearsal.at(budget, [MIDDLE])
     one_fit = time.process_time() - start
+    rest = min((len(DEPENDENCES) - 1 + len(wanted)) * one_fit, max(0.0, most_seconds - one_fit))
+    if announce is not None and rest >= _WORTH_SAYING:
+        announce(
+            f"The first fit and its rows took {_duration(one_fit)} of CPU; the rest of the rehearsal takes about {_duration(rest)}."
+        )
 
     def affordable() -> bool:
         return time.process_time() - start + one_fit <= most_seconds

@@ -110,6 +110,9 @@ def evaluate(
             raise UsageError(
                 "Linked tables have headers, and entities that a fit held out are told by its file (--hold-out-file): leave --hold-out-table, and --names, out."
             )
+        if part is not None:
+            own = described.entity.tables[1:] if described.entity.min_events else described.entity.tables
+            part.require(_linked_tables(real, described, own))
         both, levels, aside = _linked(
             real, synthetic, described, separator=separator, encoding=encoding, hold_out=part
         )
@@ -150,6 +153,7 @@ def evaluate_register(
     sections: Sequence[str] | None = None,
     separator: str | None = None,
     encoding: str | None = None,
+    hold_out: Any = None,
     progress: Progress = no_progress,
 ) -> dict[str, Evaluation]:
     """Compare a table of entities with several tables of their events, without noise: an evaluation for each table of events with its entities.
@@ -168,18 +172,25 @@ def evaluate_register(
         As for `evaluate`; each is used for the tables that have these columns.
     sections, separator, encoding, progress
         As for `evaluate`.
+    hold_out
+        Which entities the fit held out, with all their rows: the division, or the file that keeps it.
 
     Privacy
     -------
     In: private. Out: private, exact numbers about the real records. For the custodian's own eyes.
     """
+    division = _division(hold_out)
+    if hold_out is not None and division is None:
+        raise UsageError(
+            "Entities that a fit of several tables of events held out are told by its file (--hold-out-file, hold_out=)."
+        )
     found = register_source(real, schema)
     if found is None:
         raise UsageError(
             "Give the schema file that names several tables of events, or the tables by name with it (schema=)."
         )
     tables, register, folder = found
-    schemas = [Schema.from_dict(pair.plain, folder=folder) for pair in register.pairs]
+    schemas = register.schemas(folder)
     wanted = (register.entities, *register.events)
     if isinstance(synthetic, str | PathLike):
         made = linked_in(synthetic, wanted)
@@ -191,6 +202,8 @@ def evaluate_register(
     known = {name for one in schemas for name in one.names}
     for name in sorted(named - known):
         raise UsageError(f"No table has a column {name!r}.{did_you_mean(name, sorted(known))}")
+    if division is not None:
+        division.require(tables)
     progress("reading", 0.0)
     written: dict[str, Any] = {"separator": separator, "encoding": encoding}
     sides = (
@@ -203,7 +216,7 @@ def evaluate_register(
         def part(stage: str, fraction: float, place: int = place, table: str = table) -> None:
             progress(f"{table}: {stage}", (place + fraction) / len(schemas))
 
-        both, levels, _ = _linked(sides[0][table], sides[1][table], one, **written)
+        both, levels, held = _linked(sides[0][table], sides[1][table], one, hold_out=division, **written)
         own = set(one.names)
         asked = Options(
             sections=sections,
@@ -211,6 +224,7 @@ def evaluate_register(
             exclude=tuple(name for name in exclude if name in own),
             identifiers=None if identifiers is None or not own.issuperset(identifiers) else identifiers,
             sensitive=sensitive if sensitive in own else None,
+            holdout=held,
             levels=levels,
         )
         results[table] = compare(both, asked, progress=part)
@@ -263,7 +277,6 @@ def _linked(
         part = hold_out if source is real else None
         read = partial(read_linked, partial(read_table, **written), tables, lenient, **written)
         if part is not None:
-            part.require(_linked_tables(source, schema, wanted))
             held = _table_codes(read(hold_out=part.set_aside), schema)
         values_there = joined_values(tables, schema, hold_out=part, **written)
         sides.append((read(hold_out=part), values_there, astray(tables, schema, **written)))

@@ -27,7 +27,7 @@ __all__ = ["AUTO", "CHOICE_RULE", "Choice", "Facts", "choose", "predicting"]
 
 AUTO = "auto"
 """What users type for a mechanism that is to be chosen."""
-CHOICE_RULE = 3
+CHOICE_RULE = 4
 """Number of the rule: another one, which may choose otherwise for the same facts, gets another number."""
 
 USUAL_ROWS = 20_000
@@ -224,6 +224,8 @@ _BY_WORKLOAD = ("gaussian", "sift", "aim")
 """Mechanisms that measure what a workload asks for; others take one for their error bounds alone, or none."""
 _DROWNED = 0.3
 """Above this noise in single columns nothing else is worth measuring."""
+_DROWNED_FOR_CERTAIN = 0.6
+"""The same where the number of rows is only assumed: `sift` measures the columns first, and what it does then follows from the number of rows that they tell."""
 _FEW_CELLS, _FEW_CELLS_NOISE = 64, 2.0
 """Triples of so few cells are measured up to this noise, where a model of all columns fits: the many that share columns correct one another."""
 _PRECISE = 0.05
@@ -255,7 +257,7 @@ def preferred(facts: Facts) -> tuple[Preference, ...]:
     aim: Preference = ("aim", {}, "which measures what its model gets most wrong, round by round")
     privsyn: Preference = ("privsyn", {}, "which measures the pairs of columns that depend most, all at once")
     independent: Preference = ("independent", {}, "which measures single columns only")
-    if facts.column_noise > _DROWNED:
+    if facts.column_noise > (_DROWNED if facts.declared else _DROWNED_FOR_CERTAIN):
         why = "since single columns are as much as the noise leaves to be seen: it measures nothing else"
         return (("independent", {}, why), aim)
     order: list[Preference] = []

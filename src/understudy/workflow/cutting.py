@@ -179,7 +179,7 @@ def _least(unit: Unit) -> int:
 
 
 def unit_with_look(
-    given: Unit | str | Mapping[str, Any], *, flat: bool, rows_lost: bool = False, **parts: Any
+    given: Unit | str | Mapping[str, Any] | None, *, flat: bool, rows_lost: bool = False, **parts: Any
 ) -> tuple[Unit, CutLook | None]:
     """Return the unit of a fit, and the look at people's numbers of rows that goes before it, if one does.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Delivery",
+    "beside",
     "check_apart",
     "check_delivery",
     "check_memory",
@@ -71,6 +73,8 @@ class Delivery:
         Of a folder of parts; see `understudy.bulk.write_sample`.
     endings
         Of linked tables, by name: how each is written unless the name of the folder says (``.csv``, ``.csv.gz``, ``.parquet``).
+    schema
+        File for the schema, where steps before the fit measure it: written as soon as it is known, because it was paid for.
     """
 
     out: str | None = None
@@ -84,6 +88,7 @@ class Delivery:
     partition_by: tuple[str, ...] = ()
     jobs: int = 1
     endings: Mapping[str, str] = field(default_factory=dict)
+    schema: Path | None = None
 
     @property
     def in_parts(self) -> bool:
@@ -117,6 +122,21 @@ def _numbered(path: Path, number: int) -> Path:
     ending = next((text for text in _ENDINGS if path.name.endswith(text)), path.suffix)
     stem = path.name[: len(path.name) - len(ending)]
     return path.with_name(f"{stem}-{number}{ending}")
+
+
+def beside(out: str, ending: str) -> Path:
+    """Return a free name beside an output for what belongs to it: ``rows.csv`` and ``.understudy`` give ``rows.understudy``, or ``rows-2.understudy`` where that is taken.
+
+    Examples
+    --------
+    >>> beside("no such folder/rows.csv.gz", ".schema.yaml").name, beside("rows.parquet/", ".understudy").name
+    ('rows.schema.yaml', 'rows.understudy')
+    """
+    path = Path(out)
+    stem = next((path.name.removesuffix(text) for text in _ENDINGS if path.name.endswith(text)), path.stem)
+    numbers = itertools.chain([""], (f"-{number}" for number in itertools.count(2)))
+    names = (path.with_name(f"{stem}{number}{ending}") for number in numbers)
+    return next(name for name in names if not name.exists())
 
 
 def check_delivery(fit: Fit, delivery: Delivery | None) -> float:
@@ -163,6 +183,10 @@ def check_delivery(fit: Fit, delivery: Delivery | None) -> float:
             require_writable(delivery.tables()[0], what="output")
     if delivery.model is not None:
         require_writable(delivery.model, what="model file")
+    if delivery.schema is not None:
+        if not fit.steps:
+            raise UsageError("--schema-out goes with --discover.")
+        require_writable(delivery.schema, what="schema file")
     return reserve
 
 
@@ -230,6 +254,7 @@ def check_apart(fit: Fit, delivery: Delivery | None, place: LedgerPlace | None) 
             {
                 "output": tables[number] if number < len(tables) else None,
                 "model file": models[min(number, len(models) - 1)] if models else None,
+                "schema file": None if delivery is None else delivery.schema,
                 "ledger": ledger,
             },
             _files_of(fit.table) | dict(fit.files),

@@ -15,18 +15,18 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from understudy.curator import table_facts
 from understudy.data import read_table
+from understudy.data.holdout import HoldOut
 from understudy.data.linked import LinkedTables
 from understudy.data.linked import read_register as read_register_tables
 from understudy.data.output import (
     Relation,
     check_tables_output,
+    require_apart,
     require_writable,
     table_ending,
     write_tables,
 )
-from understudy.data.prepare import LINKED, link_facts
 from understudy.errors import UsageError
 from understudy.ledgers import find_ledger
 from understudy.marginals import Workload
@@ -38,7 +38,9 @@ from understudy.privacy import Budget, Ledger, Unit
 from understudy.privacy.facts import check_facts
 from understudy.schema import Schema
 from understudy.schema.entities import Entity, event_schema, level_problems, with_entity
-from understudy.schema.linked import Register, package_of, read_linked_file, read_register
+from understudy.schema.linked import Register, read_linked_file, read_register, register_package
+from understudy.workflow.hold_out import divided, keep_hold_out
+from understudy.workflow.hold_out import hold_out_file as where_kept
 from understudy.workflow.paid import paid_work, work_facts
 
 if TYPE_CHECKING:
@@ -220,7 +222,7 @@ def plan_register(
     time_limit
         Seconds that the rounds of all fits may take together, divided equally.
     """
-    schemas = tuple(Schema.from_dict(pair.plain, folder=folder) for pair in register.pairs)
+    schemas = register.schemas(folder)
     whole = Schema.from_dict(register.whole.plain, folder=folder)
     entity = schemas[0].entity
     assert entity is not None
@@ -328,6 +330,8 @@ def synthesize_register(
     workload: str | Workload | None = None,
     target: str | None = None,
     time_limit: float | None = None,
+    hold_out: float | HoldOut | None = None,
+    hold_out_file: Path | None = None,
     payment: Payment | None = None,
     out: str | None = None,
     model: Path | None = None,
@@ -347,6 +351,8 @@ def synthesize_register(
         The entity, and how many records of it count in each table of events.
     method, options, workload, target, time_limit
         As for `plan_register`.
+    hold_out, hold_out_file
+        A share of the entities that the fits do not read, with all their rows in all tables, or an earlier division; and where share and key are kept, by default beside the ledger.
     model
         A folder for the models, one for each table of events.
     rows
@@ -356,6 +362,7 @@ def synthesize_register(
     -------
     In: private. Out: public. :mod:`understudy.data.linked` says why one entity changes the records of each table by no more than the unit says; the fits are charged one after the other.
     """
+    from understudy.release.spec.facts import register_facts
     from understudy.workflow.synthesis import ADVICE, Payment, Synthesis, check_before_reading
 
     payment = payment or Payment()
@@ -370,12 +377,9 @@ def synthesize_register(
         check_tables_output(out)
     if model is not None:
         _check_models_folder(model)
-    owner = table_facts(planned.whole, unit=unit, separator=separator, encoding=encoding)
-    joins = [
-        link_facts(schema, computed=tuple(beside.values()))
-        for schema, beside in zip(planned.schemas, register.numbers, strict=True)
-    ]
-    owner = replace(owner, parts={LINKED: sorted(joins, key=lambda item: item["tables"]), **owner.parts})
+    owner = register_facts(
+        planned.whole, planned.schemas, register.numbers, unit=unit, separator=separator, encoding=encoding
+    )
     name = payment.table_name or tables.name
     given, place = payment.ledger, None
     if not isinstance(given, Ledger) and given != "memory":
@@ -396,6 +400,17 @@ def synthesize_register(
         )
     elif isinstance(given, Ledger):
         check_facts(given, owner, payment.consent)
+    paid_from = given.path if isinstance(given, Ledger) else None
+    kept_at = where_kept(hold_out, hold_out_file, paid_from if place is None else place.path)
+    division = divided(hold_out, tables, unit, kept_at)
+    if division is not None:
+        if kept_at is not None:
+            require_apart(
+                {"hold-out file": kept_at},
+                {**tables.files(), "ledger": None if place is None else place.path, "model": model, "output": None if out is None else Path(out)},
+            )  # fmt: skip
+            keep_hold_out(division, kept_at)
+        division.require(tables)
     progress("reading", 0.0)
     read = read_register_tables(
         partial(read_table, separator=separator, encoding=encoding),
@@ -404,6 +419,7 @@ def synthesize_register(
         register.numbers,
         separator=separator,
         encoding=encoding,
+        hold_out=division,
     )
     facts = work_facts(
         planned.fits[0],
@@ -412,6 +428,7 @@ def synthesize_register(
         budget=budget,
         register=[schema.fingerprint() for schema in planned.schemas],
         later=[fit.options() for fit in planned.fits[1:]],
+        **({} if division is None else {"hold_out": division.fingerprint()}),
     )
     with contextlib.ExitStack() as stack:
         if place is not None:
@@ -448,6 +465,8 @@ def synthesize_register(
         rows=sum(len(made[table]) for table in register.events),
         persons=len(made[register.entities]),
         written=written,
+        hold_out=division,
+        hold_out_file=kept_at,
         why=WHY_FOR_EVENTS if method == "auto" else "",
     )
 
@@ -480,12 +499,7 @@ def write_register(
         links.append(Relation(entity.tables[1], entity.reference or entity.id, entity.tables[0], entity.id))
 
     def described(files: Mapping[str, str]) -> str:
-        packages = [
-            package_of(schema, {name: made[name] for name in (link.to, link.table)}, files)
-            for schema, link in zip(fitted.schemas, links, strict=True)
-        ]
-        resources = {item["name"]: item for package in packages for item in package["resources"]}
-        return json.dumps({**packages[0], "resources": list(resources.values())}, indent=2) + "\n"
+        return json.dumps(register_package(fitted.schemas, made, files), indent=2) + "\n"
 
     columns = {column.name: column for schema in fitted.schemas for column in schema.columns}
     whole = Schema(tuple(columns.values()))

@@ -4,61 +4,76 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from understudy.data import Database
 from understudy.data.holdout import HoldOut
 from understudy.data.output import require_writable
 from understudy.errors import UsageError
-
-if TYPE_CHECKING:
-    from understudy.workflow.synthesis import Fit
+from understudy.privacy import Unit
 
 __all__ = ["describe_hold_out", "divided", "hold_out_file", "keep_hold_out"]
 
 
-def hold_out_file(fit: Fit, ledger: Path | None) -> Path | None:
+def hold_out_file(asked: float | HoldOut | None, file: Path | None, ledger: Path | None) -> Path | None:
     """Return where share and key of a division are kept: in a file that was named, or beside the ledger."""
-    if fit.hold_out_file is not None and fit.hold_out is None:
+    if file is not None and asked is None:
         raise UsageError("A hold-out file goes with a share of rows to hold out (--hold-out, hold_out=).")
-    if fit.hold_out is None or isinstance(fit.hold_out, HoldOut):
+    if asked is None or isinstance(asked, HoldOut):
         return None
-    if fit.hold_out_file is not None:
-        return fit.hold_out_file
+    if file is not None:
+        return file
     return None if ledger is None else ledger.with_suffix(".hold-out")
 
 
-def divided(fit: Fit, kept_at: Path | None) -> HoldOut | None:
-    """Return which rows are set aside: an earlier division, or a new one, whose key is drawn here."""
-    if fit.hold_out is None:
+def divided(
+    asked: float | HoldOut | None,
+    table: Any,
+    unit: Unit,
+    kept_at: Path | None,
+    *,
+    row_count: int | None = None,
+) -> HoldOut | None:
+    """Return which rows are set aside: an earlier division, or a new one, whose key is drawn here.
+
+    Parameters
+    ----------
+    asked
+        The share of rows, or an earlier division.
+    table, unit, row_count
+        The table, who is protected, and the number of rows that the schema declares.
+    kept_at
+        As `hold_out_file` returns it.
+    """
+    if asked is None:
         return None
-    if isinstance(fit.table, Database):
+    if isinstance(table, Database):
         raise UsageError(
             "Rows of a database have no fixed order to hold some of them out by. Export the table to a file."
         )
-    if fit.schema.row_count is not None:
+    if row_count is not None:
         raise UsageError(
             "The schema declares row_count, the number of rows of the whole table, and a fit with a hold-out reads fewer. Leave row_count out of "
             "the schema for this fit."
         )
-    if isinstance(fit.hold_out, HoldOut):
-        found = replace(fit.hold_out, aside=False)
+    if isinstance(asked, HoldOut):
+        found = replace(asked, aside=False)
     elif kept_at is not None and kept_at.exists():
         found = HoldOut.read(kept_at)
-        if found.share != fit.hold_out:
+        if found.share != asked:
             raise UsageError(
-                f"{str(kept_at)!r} holds out {found.share:g} of the rows, and {fit.hold_out:g} was asked for. Ask for the same share, or keep the new division in "
+                f"{str(kept_at)!r} holds out {found.share:g} of the rows, and {asked:g} was asked for. Ask for the same share, or keep the new division in "
                 "another file (--hold-out-file, hold_out_file=)."
             )
     else:
         if kept_at is not None:
             require_writable(kept_at, what="hold-out file")
-        return HoldOut.of(fit.table, fit.hold_out, id_column=fit.unit.id_column)
-    if found.id_column != fit.unit.id_column:
+        return HoldOut.of(table, asked, id_column=unit.id_column)
+    if found.id_column != unit.id_column:
         raise UsageError(
-            f"The hold-out divides {_by(found.id_column)}, and the unit protects {_by(fit.unit.id_column)}. Make a hold-out for this unit."
+            f"The hold-out divides {_by(found.id_column)}, and the unit protects {_by(unit.id_column)}. Make a hold-out for this unit."
         )
-    found.require(fit.table)
+    found.require(table)
     return found
 
 

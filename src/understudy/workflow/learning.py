@@ -21,7 +21,7 @@ from understudy.privacy.facts import Facts, check_facts
 from understudy.privacy.invariants import NO_CONSENT, Consent
 from understudy.privacy.ledger.ledger import LedgerGuarantee
 from understudy.schema import Schema
-from understudy.workflow.measuring import Discover, discovering
+from understudy.workflow.measuring import Discover, ask_about_people, discovering
 from understudy.workflow.paid import Unfinished, paid_work
 from understudy.workflow.synthesis import ADVICE, Payment, check_before_reading, name_of
 
@@ -69,8 +69,8 @@ class PlannedDiscovery:
         What will be asked, and what it may cost.
     rest
         What will be left of the budget for a fit.
-    notes
-        What a person should read before.
+    notes, details
+        What a person should read before, and the numbers behind it.
     """
 
     table: Any = field(repr=False)
@@ -86,6 +86,7 @@ class PlannedDiscovery:
     reading: Mapping[str, Any]
     out: Path | None
     notes: tuple[str, ...]
+    details: tuple[str, ...] = ()
 
     def run(self, *, progress: Progress = no_progress) -> Learnt:
         """Read the raw entries, ask, and write the schema; go on where an earlier run was interrupted.
@@ -191,6 +192,7 @@ def plan_discover(
     encoding: str | None = None,
     names: Sequence[str] | None = None,
     header: bool = False,
+    numbers_only: bool = False,
     out: Path | None = None,
 ) -> PlannedDiscovery:
     """Check everything about a discovery that can be checked without the records, and find its ledger.
@@ -202,7 +204,17 @@ def plan_discover(
     """
     payment = payment or Payment()
     reading = {"separator": separator, "encoding": encoding, "names": names}
-    step, stand_in = discovering(table, schema, share, unit=unit, header=header, **reading)  # type: ignore[arg-type]
+    step, stand_in = discovering(
+        table,
+        schema,
+        share,
+        unit=unit,
+        separator=separator,
+        encoding=encoding,
+        names=names,
+        header=header,
+        numbers_only=numbers_only,
+    )
     shares = step.shares(budget)
     plan = step.plan(unit, shares)
     place = None
@@ -235,20 +247,26 @@ def plan_discover(
         place=place,
         reading=reading,
         out=out,
-        notes=(*(() if place is None else place.notes), *plan.describe()),
+        notes=(
+            *(() if place is None else place.notes),
+            *plan.describe(),
+            *ask_about_people(step.header, unit),
+        ),
+        details=tuple(plan.details()),
     )
 
 
 def discover_schema(
     table: Any,
     *,
-    unit: Unit | str | Mapping[str, Any],
+    unit: Unit | str | Mapping[str, Any] | None = None,
     share: float = 0.1,
     schema: Schema | str | PathLike[str] | None = None,
     epsilon: float | None = None,
     delta: float | None = None,
     rho: float | None = None,
     mu: float | None = None,
+    numbers_only: bool = False,
     out: str | PathLike[str] | None = None,
     ledger: str | PathLike[str] | Ledger | None = None,
     another_ledger: bool = False,
@@ -274,6 +292,8 @@ def discover_schema(
         Columns that are declared public, if there are any: nothing is spent on them.
     epsilon, delta, rho, mu
         The budget for discovery and the fit together; a new ledger gets it as the total of the table.
+    numbers_only
+        Without a delta no text can be found: say that numbers, dates and truth words are all that is wanted.
     out
         File for the schema.
     ledger
@@ -320,6 +340,7 @@ def discover_schema(
         separator=separator,
         encoding=encoding,
         names=names,
+        numbers_only=numbers_only,
         out=None if out is None else Path(os.fspath(out)),
     )
     return planned.run(progress=progress)

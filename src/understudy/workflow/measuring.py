@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from understudy.curator import remember_measured
+from understudy.data.drafting.hints import columns_of_persons
 from understudy.data.entries import header_of, read_entries
 from understudy.data.holdout import HoldOut
 from understudy.discovery import (
@@ -21,6 +22,7 @@ from understudy.errors import UsageError
 from understudy.mechanisms import Progress, Synthesizer
 from understudy.privacy import Budget, Unit, accounting_for
 from understudy.schema import Boolean, Column, Schema
+from understudy.schema.problems import listing
 
 if TYPE_CHECKING:
     from understudy.workflow.paid import PaidWork
@@ -32,6 +34,7 @@ __all__ = [
     "Read",
     "SchemaStep",
     "Steps",
+    "ask_about_people",
     "discovering",
     "require_one_accounting",
     "run_steps",
@@ -80,7 +83,11 @@ class SchemaStep(Protocol):
         ...
 
     def describe(self, fit: Fit, shares: Shares) -> Sequence[str]:
-        """Say in advance what will be asked, and with which noise; refuse what cannot be done."""
+        """Say in advance, in plain sentences, what becomes public and what can be found; refuse what cannot be done."""
+        ...
+
+    def details(self, fit: Fit, shares: Shares) -> Sequence[str]:
+        """Say what will be asked, and with which noise."""
         ...
 
     def read(self, fit: Read, hold_out: HoldOut | None = None) -> Any:
@@ -113,11 +120,14 @@ class Discover:
         The columns of the table. Public.
     given
         A schema that declares some of the columns, or None.
+    numbers_only
+        Consent to a budget without a delta, which finds no texts.
     """
 
     share: float
     header: tuple[str, ...]
     given: Schema | None = None
+    numbers_only: bool = False
 
     def shares(self, budget: Budget) -> Shares:
         """Divide a budget between discovery and the fit."""
@@ -128,15 +138,26 @@ class Discover:
         return ["discover", self.share, list(self.header)]
 
     def plan(self, unit: Unit, shares: Shares) -> DiscoveryPlan:
-        """Return what will be asked."""
+        """Return what will be asked; refuse a budget that cannot find texts unless that was agreed to."""
         columns = () if self.given is None else self.given.columns
-        return plan_discovery(
+        plan = plan_discovery(
             self.header, columns, unit=unit, budget=shares.measuring, reserve=shares.reserve
         )
+        if not plan.finds_texts and not self.numbers_only:
+            raise UsageError(
+                f"Discovery finds the texts of a column with a part of the delta, and {shares.measuring.describe()} has none: every column of text would be left out. Give an epsilon with a delta "
+                f"(--epsilon 1 --delta 1e-6), or declare the columns of text in a schema; if only numbers, dates and truth words are wanted, say so (--numbers-only, numbers_only=True). The columns "
+                f"that nothing is declared about: {listing(plan.columns)}."
+            )
+        return plan
 
     def describe(self, fit: Fit, shares: Shares) -> Sequence[str]:
-        """Say in advance what will be asked, and with which noise."""
+        """Say in advance, in plain sentences, what becomes public and what can be found."""
         return self.plan(fit.unit, shares).describe()
+
+    def details(self, fit: Fit, shares: Shares) -> Sequence[str]:
+        """Say what will be asked, and with which noise."""
+        return self.plan(fit.unit, shares).details()
 
     def read(self, fit: Read, hold_out: HoldOut | None = None) -> Any:
         """Read the raw entries of the columns that are not declared. Private."""
@@ -182,6 +203,7 @@ def discovering(
     encoding: str | None = None,
     names: Sequence[str] | None = None,
     header: bool = False,
+    numbers_only: bool = False,
 ) -> tuple[Discover, Schema]:
     """Return the step that discovers a table, and a schema that stands in for the one it will find.
 
@@ -196,7 +218,7 @@ def discovering(
     if given is not None:
         given.require_public()
     columns_named = header_of(table, separator=separator, encoding=encoding, names=names, header=header)
-    step = Discover(share=share, header=columns_named, given=given)
+    step = Discover(share=share, header=columns_named, given=given, numbers_only=numbers_only)
     declared = {} if given is None else {column.name: column for column in given.columns}
     marks: list[Column] = [
         Boolean(name, missing=True, out_of_domain="to-missing", origin="measured")
@@ -233,11 +255,14 @@ class Steps:
         Of each step, in order.
     rest
         What is left for the fit.
+    notes, details
+        What a person should read before, and the numbers behind it.
     """
 
     shares: tuple[Shares, ...] = ()
     rest: Budget | None = None
     notes: tuple[str, ...] = field(default=())
+    details: tuple[str, ...] = field(default=())
 
     @property
     def reserve(self) -> float:
@@ -249,13 +274,35 @@ def with_steps(fit: Fit) -> Steps:
     """Divide the budget of a fit among its steps and the fit itself, and say what the steps will ask."""
     shares: list[Shares] = []
     notes: list[str] = []
+    details: list[str] = []
     left = fit.budget
     for step in fit.steps:
         parts = step.shares(left)
         notes += step.describe(fit, parts)
+        details += step.details(fit, parts)
         shares.append(parts)
         left = parts.rest
-    return Steps(tuple(shares), left, tuple(notes))
+    return Steps(tuple(shares), left, tuple(notes), tuple(details))
+
+
+def ask_about_people(names: Iterable[str], unit: Unit) -> tuple[str, ...]:
+    """Ask whether somebody has several rows, where the name of a column, which is public, suggests it and the unit is a row.
+
+    Examples
+    --------
+    >>> ask_about_people(["guest_id", "age"], Unit.add_remove())[0].partition("?")[0]
+    "The column 'guest_id' may tell people apart. Does somebody have several rows"
+    >>> ask_about_people(["guest_id", "age"], Unit.add_remove_person("guest_id", max_rows=3))
+    ()
+    """
+    found = [] if unit.id_column is not None else columns_of_persons(names)
+    if not found:
+        return ()
+    verb = "column" if len(found) == 1 else "columns"
+    return (
+        f"The {verb} {listing(found, most=3)} may tell people apart. Does somebody have several rows? Then this protects single rows of theirs and not the person: "
+        f"name the column and how many rows count (--id-column {found[0]} --max-rows-per-person K).",
+    )
 
 
 def require_one_accounting(mechanism: Synthesizer, rest: Budget) -> None:

@@ -67,6 +67,7 @@ from understudy.workflow.hold_out import describe_hold_out, divided, hold_out_fi
 from understudy.workflow.measuring import (
     SchemaStep,
     Steps,
+    ask_about_people,
     discovering,
     require_one_accounting,
     run_steps,
@@ -385,13 +386,14 @@ def synthesize(
     table: Any,
     *,
     schema: Schema | str | PathLike[str] | None = None,
-    unit: Unit | str | Mapping[str, Any],
+    unit: Unit | str | Mapping[str, Any] | None = None,
     method: str = AUTO,
     epsilon: float | None = None,
     delta: float | None = None,
     rho: float | None = None,
     mu: float | None = None,
     discover: float | None = None,
+    numbers_only: bool = False,
     hold_out: float | HoldOut | None = None,
     workload: str | Workload | None = None,
     target: str | None = None,
@@ -439,6 +441,8 @@ def synthesize(
     discover
         A share of the budget, such as 0.1, for learning what is not declared: kinds, values, ranges. The column names are public; the rest is measured
         with noise and charged to the same ledger (:mod:`understudy.discovery`).
+    numbers_only
+        With ``discover`` and a budget without a delta, which finds no texts: say that numbers, dates and truth words are all that is wanted.
     hold_out
         A share of the rows (of the people, where the unit is a person), such as 0.2, that the fit does not read, so that what is learnt from the stand-in can
         be tested on them; or the division of an earlier fit. No held-out row is written anywhere: which ones they are is a key in the result and in a private
@@ -515,10 +519,11 @@ def synthesize(
     several = register_source(table, schema)
     if several is not None:
         refuse_for_register(
-            flat=flat, discover=discover is not None, hold_out=hold_out is not None, population=population, prior=prior is not None, rows_lost=rows_lost,
+            flat=flat, discover=discover is not None, population=population, prior=prior is not None, rows_lost=rows_lost,
         )  # fmt: skip
         return synthesize_register(
             *several,
+            hold_out=hold_out,
             unit=protected,
             budget=budget,
             method=method,
@@ -550,7 +555,14 @@ def synthesize(
         return mechanism_for(method, described, options=options, time_limit=time_limit, **asked)
 
     described, steps = described_by(
-        table, given, discover, unit=protected, separator=separator, encoding=encoding, names=names
+        table,
+        given,
+        discover,
+        unit=protected,
+        separator=separator,
+        encoding=encoding,
+        names=names,
+        numbers_only=numbers_only,
     )
     fit = Fit(
         table=table,
@@ -585,7 +597,10 @@ def synthesize(
         _LOG.info(planned.why)
     for note in planned.notes:
         _LOG.warning(note)
-    return planned.run(progress=progress)
+    made = planned.run(progress=progress)
+    if made.new_ledger:
+        _LOG.warning("Made the ledger %s, with this budget as the total for the table.", made.ledger)
+    return made
 
 
 def _ledger_named(
@@ -609,7 +624,7 @@ def described_by(
     discover
         A share of the budget for what is not declared; None to rely on ``given`` alone.
     reading
-        How the header of a CSV file is read: ``separator``, ``encoding``, ``names``, and ``header`` where its owner says that there is one.
+        How the header of a CSV file is read: ``separator``, ``encoding``, ``names``, and ``header`` where its owner says that there is one; ``numbers_only`` where no texts are wanted.
     """
     if discover is None:
         if given is None:
@@ -673,8 +688,8 @@ def plan_synthesis(
     if place is not None:
         require_writable(place.path, what="ledger")
     paid_from = payment.ledger.path if isinstance(payment.ledger, Ledger) else None
-    kept_at = hold_out_file(fit, paid_from if place is None else place.path)
-    hold_out = divided(fit, kept_at)
+    kept_at = hold_out_file(fit.hold_out, fit.hold_out_file, paid_from if place is None else place.path)
+    hold_out = divided(fit.hold_out, fit.table, fit.unit, kept_at, row_count=fit.schema.row_count)
     kept = {} if kept_at is None else {"hold-out file": kept_at}
     check_apart(replace(fit, files={**fit.files, **kept}), delivery, place)
     said = (
@@ -684,6 +699,7 @@ def plan_synthesis(
         fit.synthesizer.delta_note(fit.budget, fit.records, fit.planned_unit),
         "" if hold_out is None else describe_hold_out(hold_out, kept_at),
     )
+    asked = () if fit.entity is not None else ask_about_people(_columns_named(fit), fit.unit)
     notes = (*(() if place is None else place.notes), *(note for note in said if note))
     as_text = delivery is not None and delivery.out is not None and not _is_parquet(Path(delivery.out))
     warnings = formula_warnings(fit.schema) if as_text else ()
@@ -698,8 +714,13 @@ def plan_synthesis(
         hold_out=hold_out,
         hold_out_file=kept_at,
         why=_reason(fit),
-        notes=(*notes, *steps.notes, *(f"Warning: {warning}" for warning in warnings)),
+        notes=(*notes, *steps.notes, *asked, *(f"Warning: {warning}" for warning in warnings)),
     )
+
+
+def _columns_named(fit: Fit) -> list[str]:
+    """Return the names of the columns of a table that are public: those of the schema, and those that it leaves out by name."""
+    return [*fit.schema.names, *(name for name, _ in fit.schema.left_out)]
 
 
 def _reason(fit: Fit) -> str:
@@ -821,6 +842,8 @@ class PlannedSynthesis:
             ) as work,
         ):
             learnt = run_steps(fit, self.steps, work, entries, learning.part("schema"))
+            if learnt.found is not None and delivery is not None and delivery.schema is not None:
+                learnt.found.schema.write(delivery.schema)
             if records is None:
                 plan = learnt.fit.synthesizer.plan(
                     learnt.fit.records, unit=fit.unit, budget=learnt.fit.budget

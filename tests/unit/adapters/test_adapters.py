@@ -13,7 +13,7 @@ import pytest
 
 from understudy import Schema, Spec, create, datasets, evaluate, plots, synthesize
 from understudy.adapters import TableSynthesizer, get_trained_synthesizer, sample_from_synthesizer
-from understudy.errors import BudgetError, BudgetExceeded, WorkloadError
+from understudy.errors import BudgetError, BudgetExceeded, UsageError, WorkloadError
 from understudy.privacy import GDP, ZCDP, ApproxDP, Ledger, PureDP, Unit
 from understudy.release.run.planning import plan_release
 from understudy.workflow import advise
@@ -278,3 +278,28 @@ def test_the_plan_of_a_release_shows_itself() -> None:
     assert "<b>" not in shown
     assert "max-marginal-error" in shown
     assert "1.5" in shown
+
+
+def test_a_share_of_the_budget_takes_the_place_of_a_schema(tmp_path: Path) -> None:
+    """As `synthesize(discover=...)`: one ledger pays for both parts, and no more than the budget."""
+    frame = pd.concat([FRAME] * 20, ignore_index=True).astype(str)
+    ledger = tmp_path / "table.ledger"
+    fitted = made(schema=None, discover=0.3, epsilon=20.0, delta=1e-6, ledger=ledger).fit(frame)
+    assert set(fitted.feature_names_in_) <= set(frame.columns)
+    assert fitted.n_features_in_ == len(fitted.model_.schema.names) > 0
+    assert {column.origin for column in fitted.model_.schema.columns} == {"measured"}
+    assert len(fitted.sample(5, seed=1)) == 5
+    with Ledger.open(ledger) as paid:
+        purposes = [entry.purpose or "" for entry in paid.entries()]
+        assert any("look like" in words for words in purposes)
+    with pytest.raises(BudgetExceeded):
+        made(schema=None, discover=0.3, epsilon=20.0, delta=1e-6, ledger=ledger).fit(frame)
+
+
+def test_discovery_in_the_estimator_has_the_rules_of_the_command() -> None:
+    with pytest.raises(WorkloadError, match=r"discover=0\.1"):
+        made(schema=None).fit(FRAME)
+    with pytest.raises(UsageError, match="numbers_only"):
+        made(schema=None, discover=0.3).fit(FRAME)
+    with pytest.raises(BudgetError, match="between 0 and 1"):
+        made(schema=None, discover=1.0, delta=1e-6).fit(FRAME)

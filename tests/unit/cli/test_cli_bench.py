@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,6 +26,48 @@ def test_missing_tables_are_a_message_not_a_traceback(tmp_path: Path, quiet: lis
         )
     with pytest.raises(DataError, match="titanic needs"):
         _module("_tables").load("titanic", tmp_path)
+
+
+def test_the_message_says_where_the_tables_come_from(tmp_path: Path) -> None:
+    tables = _module("_tables")
+    with pytest.raises(DataError, match="ryan112358/private-pgm"):
+        tables.find_data(tmp_path / "no")
+    with pytest.raises(DataError, match="ryan112358/private-pgm"):
+        tables.load("titanic", tmp_path)
+
+
+def test_a_quick_run_takes_what_else_is_chosen() -> None:
+    """Before, --methods, --epsilons and --seeds were ignored beside --quick without a word."""
+    cells = _module("accuracy.aim").wanted_cells
+    assert cells(True, None, None, None, None) == _module("accuracy.aim").QUICK
+    assert cells(True, ["nltcs"], None, ["aim"], [0.5, 2.0]) == [
+        ("nltcs", "all-3way", "aim", 0.5),
+        ("nltcs", "all-3way", "aim", 2.0),
+    ]
+    assert {cell[:1] + cell[2:] for cell in cells(True, None, None, ["mst"], None)} == {
+        (table, "mst", 1.0) for table in ("nltcs", "titanic", "adult")
+    }
+    assert {cell[3] for cell in cells(True, ["fire"], None, None, [3.0])} == {3.0}
+    assert len(cells(False, None, None, None, None)) == 6 * 3 * 6 * 3
+
+
+def test_repetitions_of_a_quick_run_can_be_chosen(
+    tmp_path: Path, quiet: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    aim = _module("accuracy.aim")
+    asked: list[dict[str, Any]] = []
+
+    def run_all(specs: list[dict[str, Any]], *_: Any, **__: Any) -> list[Any]:
+        asked.extend(specs)
+        return []
+
+    monkeypatch.setattr(aim, "run_all", run_all)
+    monkeypatch.setattr(aim, "markdown", lambda results: "")
+    monkeypatch.setattr(aim, "picture", lambda results, title: "")
+    for seeds, wanted in ((None, {0}), (2, {0, 1})):
+        asked.clear()
+        aim.run(out=tmp_path, data=tmp_path, quick=True, seeds=seeds, tables=["nltcs"], say=quiet.append)
+        assert {spec["seed"] for spec in asked} == wanted
 
 
 def test_unknown_words_are_refused_before_anything_runs(tmp_path: Path, quiet: list[str]) -> None:

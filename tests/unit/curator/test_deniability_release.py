@@ -6,6 +6,7 @@ import math
 import pickle
 from fractions import Fraction
 from itertools import combinations_with_replacement
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -349,43 +350,30 @@ def test_lazy_rows_without_noise_are_the_marginal() -> None:
 # ---------------------------------------------------------------------------------------- release
 
 
-class Swapping:
-    """A generator that is no network: every column is kept, or replaced by any value, by chance."""
+class Keeps(NetworkSeedModel):
+    """A generator that keeps the seeds it is handed."""
 
-    def __init__(self, sizes: tuple[int, ...], keep: float) -> None:
-        self.sizes, self.keep = np.array(sizes), keep
-        self.words_per_record = 2 * len(sizes)
+    seen: ClassVar[list[np.ndarray]] = []
 
     def propose(self, seeds: np.ndarray, words: np.ndarray) -> np.ndarray:
-        width = len(self.sizes)
-        kept = (words[:, :width] >> np.uint64(11)) < np.uint64(int(self.keep * 2**53))
-        return np.where(kept, seeds, self.free(words))
-
-    def free(self, words: np.ndarray) -> np.ndarray:
-        uniform = (words[:, len(self.sizes) :] >> np.uint64(11)).astype(np.float64) / 2**53
-        return np.asarray((uniform * self.sizes).astype(np.int64))
-
-    def probability(self, candidate: np.ndarray, seeds: np.ndarray) -> np.ndarray:
-        other = (1 - self.keep) / self.sizes
-        return np.asarray(np.where(seeds == candidate, self.keep + other, other).prod(axis=1))
-
-    def plausible(
-        self, candidates: np.ndarray, seeds: np.ndarray, types: np.ndarray, counts: np.ndarray, gamma: float
-    ) -> np.ndarray:
-        return scan_plausible(self.probability, candidates, seeds, types, counts, gamma)
+        self.seen.append(seeds)
+        return seeds
 
 
-def test_any_generator_with_known_probabilities_may_be_plugged_in() -> None:
-    generator = np.random.default_rng(1)
-    codes = np.repeat(generator.integers(0, 3, (5, 2)), 100, axis=0)
-    box = curator(codes, 3, 3)
-    test = SeedTest(k=20, gamma=2.0, epsilon0=1.0, min_seeds=400)
-    event = records_event(test, unit=ADD, records=200, delta=1e-3)
+def test_a_generator_from_outside_is_refused_before_it_is_handed_a_seed() -> None:
+    """Any object with the methods was taken until 0.1, and was handed the seeds."""
+    box = curator(np.repeat(np.arange(3)[:, None], 2, axis=1).repeat(100, axis=0), 3, 3)
+    test = SeedTest(k=20, gamma=2.0, epsilon0=1.0, min_seeds=200)
+    event = records_event(test, unit=ADD, records=10, delta=1e-3)
     (part,) = open_parts(box, [[event]], shares=None, purpose="records")
-    made = part.release(Swapping((3, 3), 0.9), test, records=200, event=event)
-    assert made.shape == (200, 2)
-    real = {tuple(row) for row in codes}
-    assert np.mean([tuple(row) in real for row in made]) > 0.7  # seeds pass: each has 99 others like it
+    laws = tuple(Conditional(name, (), (), np.ones(3) / 3) for name in box.domain.names)
+    with pytest.raises(BudgetError, match="not Keeps"):
+        part.release(Keeps(box.domain, laws, omega=(1,)), test, records=10, event=event)
+    assert not Keeps.seen
+    net = NetworkSeedModel(box.domain, laws, omega=(1,))
+    object.__setattr__(net, "propose", Keeps.propose.__get__(Keeps(box.domain, laws, omega=(1,))))
+    assert part.release(net, test, records=10, event=event).shape == (10, 2)
+    assert not Keeps.seen  # what was put on the object is not asked
 
 
 def test_rare_seeds_leave_no_trace() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from understudy.curator import Curator, Journal
+from understudy.curator import Curator, Journal, SealedScalar
 from understudy.curator.journal import Question, _parts, _whole_lines
 from understudy.data import LocalTable
 from understudy.data.entries import read_entries
@@ -124,7 +124,7 @@ def test_a_number_on_another_grid_is_another_question(ledger: Ledger) -> None:
 
     def measure(size: float) -> float:
         curator = Curator(table, unit=ledger.unit, ledger=ledger, journal=opened(ledger))
-        sealed = curator.statistic(lambda _: 3.0, sensitivity=size)
+        sealed = SealedScalar(3.0, sensitivity=size)
         return curator.measure_scalar(sealed, noise=Laplace(4.0 * size), purpose="p")
 
     first = measure(1.0)

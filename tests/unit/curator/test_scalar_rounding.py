@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -33,20 +34,21 @@ EDGE, TERM = 1 << 32, 1.5 * 2.0**-20
 ONE_ROW = Unit.add_remove()
 
 
-class Silent(Laplace):
+def _silent(self: Laplace, shape: int | tuple[int, ...], randomness: Randomness) -> np.ndarray:
     """Noise that is charged for and always zero."""
-
-    def draw(self, shape: int | tuple[int, ...], randomness: Randomness) -> np.ndarray:
-        return np.zeros(shape, dtype=np.int64)
+    return np.zeros(shape, dtype=np.int64)
 
 
 def opened(sealed: SealedScalar) -> tuple[int, int]:
     """Return the place of a number on its grid, and the steps it was charged for."""
     step = grid_of(sealed.sensitivity)
-    with Ledger.in_memory(budget=PureDP(1.0), unit=ONE_ROW, table="t") as ledger:
+    with (
+        patch.object(Laplace, "draw", _silent),
+        Ledger.in_memory(budget=PureDP(1.0), unit=ONE_ROW, table="t") as ledger,
+    ):
         table = LocalTable(SCHEMA, {"a": np.zeros(1, dtype=np.uint8)})
         curator = Curator(table, unit=ONE_ROW, ledger=ledger, randomness=SeededRandomness(0))
-        noise = Silent(max(2.0 * sealed.sensitivity, 2.0**-19))
+        noise = Laplace(max(2.0 * sealed.sensitivity, 2.0**-19))
         value = curator.measure_scalar(sealed, noise=noise, purpose="test")
         event = ledger.entries()[-1].event
     assert isinstance(event, LaplaceEvent)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,11 +20,12 @@ from understudy.curator import Curator
 from understudy.data import Database, LocalTable, read_table
 from understudy.data.events import EventsTable, WithoutEvents
 from understudy.data.holdout import HoldOut
-from understudy.data.linked import LinkedTables, read_keys, read_linked
+from understudy.data.linked import LinkedTables, read_keys, read_linked, read_register
 from understudy.errors import DataError
 from understudy.privacy import Ledger, PureDP, Unit
 from understudy.schema import Schema
-from understudy.schema.linked import joined
+from understudy.schema.files.yaml import parse_plain
+from understudy.schema.linked import joined, register_of
 
 TEXT = """
 tables:
@@ -427,3 +432,98 @@ def test_neighbours_with_days_between_events_orphans_and_entities_that_are_set_a
     assert np.abs(change).sum() <= unit.histogram_l1
     assert np.sqrt((change**2).sum()) <= unit.histogram_l2 * (1 + 1e-12)
     assert found[0].exact_row_count() % most == found[1].exact_row_count() % most == 0
+
+
+# ---------------------------------------------------------------------- one entity does not change how others are read
+
+REGISTER = """
+tables:
+  - name: people
+    key: who
+    columns:
+      - {name: account, kind: categorical, values: [1152921504606846976, 1152921504606846977, 5], missing: true, out_of_domain: to-other}
+      - {name: insured, kind: boolean, missing: true}
+  - name: visits
+    belongs_to: people
+    max_events: 3
+    columns: [{name: ward, kind: categorical, values: [a, b]}]
+  - name: claims
+    belongs_to: people
+    max_events: 3
+    columns: [{name: paid, kind: boolean}]
+"""
+
+
+def _register_records(
+    people: pa.Table, kind: str, folder: Path, plain: str = REGISTER
+) -> dict[str, Counter[tuple[int, ...]]]:
+    """Return the event records of each table, for people who have one visit and one claim each."""
+    tables: dict[str, Any] = {
+        "people": people,
+        "visits": pa.table({"who": people["who"], "ward": ["a"] * len(people)}),
+        "claims": pa.table({"who": people["who"], "paid": [True] * len(people)}),
+    }
+    if kind == "polars":
+        tables = {name: pl.from_arrow(table) for name, table in tables.items()}
+    elif kind == "pandas":
+        tables = {name: table.to_pandas(types_mapper=pd.ArrowDtype) for name, table in tables.items()}
+    elif kind == "parquet":
+        for name, table in tables.items():
+            pq.write_table(table, folder / f"{name}.parquet")
+        tables = {name: folder / f"{name}.parquet" for name in tables}
+    elif kind == "duckdb":
+        duckdb = pytest.importorskip("duckdb")
+        with duckdb.connect(str(folder / "t.duckdb")) as database:
+            for name, table in tables.items():
+                database.register("given", table)
+                database.execute(f"CREATE OR REPLACE TABLE {name} AS SELECT * FROM given")
+        tables = {name: Database(url=str(folder / "t.duckdb"), table=name) for name in tables}
+    register = register_of(parse_plain(plain))
+    assert register is not None
+    read = read_register(read_table, LinkedTables(tables=tables), register.schemas(folder), register.numbers)
+    found = {}
+    for name, table in read.items():
+        codes, counts = table.truncated("who", 2, bytes(32)).distinct(("account", "insured"))
+        found[name] = Counter(
+            {tuple(map(int, row)): int(many) for row, many in zip(codes, counts, strict=True)}
+        )
+    return found
+
+
+@pytest.mark.parametrize("kind", ["arrow", "polars", "pandas", "parquet", "duckdb"])
+def test_a_missing_entry_does_not_change_how_the_others_are_read(kind: str, tmp_path: Path) -> None:
+    """Before, a missing whole number made all of its column doubles in Arrow tables, Polars frames and databases, and 2**60 + 1 became 2**60."""
+    account = [2**60 + 1, 2**60 + 1, 5, 2**60 + 1]
+    insured = [True, False, True, None]
+    for missing in (None, 5):
+        made = [
+            pa.table(
+                {
+                    "who": pa.array(range(many), pa.int64()),
+                    "account": pa.array([*account, missing][:many], pa.int64()),
+                    "insured": pa.array([*insured, None][:many], pa.bool_()),
+                }
+            )
+            for many in (4, 5)
+        ]
+        one, two = (_register_records(table, kind, tmp_path) for table in made)
+        for name in one:
+            assert not one[name] - two[name]  # nothing of the others has gone
+            assert (two[name] - one[name]).total() == 2  # and the fifth has two records
+
+
+@pytest.mark.parametrize("key", [b"z", 9.5, "x", 2**63 + 5, True])
+def test_keys_are_read_entry_by_entry(key: object) -> None:
+    """Before, one key of bytes among texts made all of them bytes: no event found its entity any more."""
+    for others in (["7", "008"], [7, 8], [2**53 + 1, 7.0]):
+        alone, together = (
+            read_keys(pd.DataFrame({"who": pd.Series(keys, dtype=object)}), "who").tolist()
+            for keys in (others, [*others, key])
+        )
+        assert together[:2] == alone
+    assert (
+        read_keys(pd.DataFrame({"who": pd.Series([7, "7", 7.0], dtype=object)}), "who").tolist() == ["7"] * 3
+    )
+    for nothing in (None, float("nan"), pd.NA):
+        with pytest.raises(DataError, match="who"):
+            read_keys(pd.DataFrame({"who": pd.Series(["7", nothing], dtype=object)}), "who")

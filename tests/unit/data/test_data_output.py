@@ -176,8 +176,8 @@ def test_a_csv_file_has_the_spelling_of_the_table_and_reads_back_to_the_same_cod
     path = write_frame(frame, tmp_path / name, schema=SPELLED)
     text = pd.read_csv(path, dtype=str, keep_default_na=False)
     patterns = {
-        "price": r"\?|\d{1,3}(\.\d?[1-9])?|1000",
-        "share": r"0|1|0\.\d{0,4}[1-9]",
+        "price": r"\?|\d{1,3}\.\d\d|1000\.00",
+        "share": r"[01]\.\d{5}",
         "whole": r"-?\d",
         "again": "Yes|No",
         "known": "True|False|unknown",
@@ -185,7 +185,7 @@ def test_a_csv_file_has_the_spelling_of_the_table_and_reads_back_to_the_same_cod
         "age": r"\d|-9",
         "seen": r"0900-\d\d-\d\d|never",
         "plain": r"\?|[01]\.\d+(e-\d+)?",
-        "mixed": r"\?|other|\d(\.\d)?",
+        "mixed": r"\?|other|\d\.\d",
     }
     for column, pattern in patterns.items():
         assert text[column].str.fullmatch(pattern).all(), column
@@ -217,7 +217,7 @@ def test_spelling_leaves_the_frame_alone_whatever_its_columns_are_called(tmp_pat
     schema = Schema([Real("self", bins=[0, 10], decimals=1), Integer("of it", minimum=0, maximum=9)])
     frame = pd.DataFrame({"self": [1.5, 2.0], "of it": [1, 2]})
     path = write_frame(frame, tmp_path / "t.csv", schema=schema)
-    assert path.read_text() == "self,of it\n1.5,1\n2,2\n"
+    assert path.read_text() == "self,of it\n1.5,1\n2.0,2\n"
     assert frame["self"].tolist() == [1.5, 2.0]
     assert frame["self"].dtype == np.float64
 
@@ -233,14 +233,15 @@ def test_a_schema_without_the_fields_changes_nothing_in_a_file(tmp_path):
     ("number", "decimals", "text"),
     [
         (204.05, 2, "204.05"),
-        (5.0, 2, "5"),
+        (5.0, 2, "5.00"),
         (-0.0, 0, "0"),
         (1e-05, 5, "0.00001"),
         (120.0, 0, "120"),
-        (0.5, 3, "0.5"),
+        (0.5, 3, "0.500"),
+        (-0.001, 2, "0.00"),
     ],
 )
-def test_numbers_have_no_zeros_at_the_end(tmp_path, number, decimals, text):
+def test_numbers_have_the_declared_decimals(tmp_path, number, decimals, text):
     schema = Schema([Real("x", bins=[-1, 1000], decimals=decimals)])
     path = write_frame(pd.DataFrame({"x": [number]}), tmp_path / "t.csv", schema=schema)
     assert path.read_text() == f"x\n{text}\n"

@@ -17,6 +17,7 @@ from understudy.data import Derived, Preparation, read_table
 from understudy.errors import DataError
 from understudy.privacy import Laplace, Ledger, PureDP, Unit
 from understudy.privacy.rows import PublicRows
+from understudy.release.look import seal_numbers
 from understudy.schema import Categorical, Constraint, Integer, Schema
 
 SCHEMA = Schema(
@@ -186,11 +187,13 @@ def test_a_measured_number_scales_models_but_no_sensitivity_relies_on_it() -> No
 
 def test_trusted_statistics_are_sealed_charged_and_counted() -> None:
     curator = _curator(read_table(FRAME, SCHEMA, prepare=PREPARATION), scope="here")
-    sealed = curator.statistics(lambda table: [float(table.exact_row_count()), 2.0], sensitivities=[1.0, 0.5])
+    sealed = seal_numbers(
+        curator, lambda table: [float(table.exact_row_count()), 2.0], sensitivities=[1.0, 0.5]
+    )
     assert [item.sensitivity for item in sealed] == [1.0, 0.5]
     assert "3" not in repr(sealed[0])
-    with pytest.raises(ValueError, match="returned 1 numbers; 2 sensitivities"):
-        curator.statistics(lambda table: [1.0], sensitivities=[1.0, 1.0])
+    with pytest.raises(ValueError, match="must return 2 numbers"):
+        seal_numbers(curator, lambda table: [1.0], sensitivities=[1.0, 1.0])
     values = curator.measure_scalars(sealed, noise=[Laplace(1.0), Laplace(1.0)], purpose="two numbers")
     assert len(values) == 2
     entry = curator.ledger.entries()[-1]

@@ -82,13 +82,14 @@ def test_zero_has_a_bin_of_its_own(drafted: Draft) -> None:
 def test_codes_written_as_numbers_are_categories(drafted: Draft, name: str) -> None:
     found = column(drafted, name)
     assert isinstance(found, Categorical)
-    assert found.value_count <= 100
+    assert found.value_count <= 1_000
     many = table()[name].nunique() > 101
     assert (found.out_of_domain == "to-other") == many
     if many:
         assert "most frequent" in dict(drafted.remarks)[name]
         kept = table()[name].isin([str(value) for value in found.values]).sum()
-        assert kept >= table()[name].value_counts().drop("NULL").iloc[:100].sum() - 1
+        times = table()[name].value_counts().drop("NULL").iloc[:100]
+        assert kept >= times[times >= 10].sum() - 1  # rarer ones become other
 
 
 def test_hundreds_of_diagnosis_codes_are_kept_in_levels(drafted: Draft) -> None:

@@ -5,20 +5,27 @@ Noise and the choice of rows are seeded, so that no bound here is a matter of ch
 
 from __future__ import annotations
 
+import json
+import zipfile
 from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from understudy.curator import Curator
+from understudy.data import LocalTable
+from understudy.data.events import EventsTable
 from understudy.datasets import households, households_schema, patient_stays, patient_stays_schema
-from understudy.errors import UnusableMethod, WorkloadError
+from understudy.errors import ModelFileError, UnusableMethod, WorkloadError
 from understudy.mechanisms import ChunkedSample, Model, create
-from understudy.mechanisms.events import event_workload, require_conditional
+from understudy.mechanisms.events import EventDrawer, event_mechanism, event_workload, require_conditional
 from understudy.mechanisms.events.workload import first_marginals
-from understudy.privacy import SeededRandomness, Unit
-from understudy.schema import Schema
-from understudy.schema.entities import EventColumns, event_schema
+from understudy.privacy import Ledger, PureDP, SeededRandomness, Unit
+from understudy.schema import Boolean, Schema
+from understudy.schema.entities import NUMBERS, EventColumns, event_schema
 from understudy.workflow import synthesize
 
 PATIENTS = 6_000
@@ -62,6 +69,34 @@ def drawn(model) -> pd.DataFrame:
 
 def numbers(frame: pd.DataFrame) -> pd.Series:
     return frame.groupby("patient")["ward"].transform("size")
+
+
+def test_a_file_of_event_records_without_entities_is_refused(tmp_path):
+    frame = pd.DataFrame({"who": [1, 1, 2, 3] * 20, "died": [True, False] * 40})
+    made = synthesize(
+        frame,
+        schema=Schema.parse("columns: [{name: died, kind: boolean}]"),
+        unit=Unit.add_remove_person("who", max_rows=2),
+        method="independent",
+        epsilon=5.0,
+        ledger="memory",
+        seed=1,
+    )
+    made.model.save(tmp_path / "good.understudy")
+    with (
+        zipfile.ZipFile(tmp_path / "good.understudy") as good,
+        zipfile.ZipFile(tmp_path / "bad.understudy", "w") as bad,
+    ):
+        for name in good.namelist():
+            content = good.read(name)
+            if name == "model.json":
+                document = json.loads(content)
+                del document["schema"]["events_of"]["entity"]
+                content = json.dumps(document).encode()
+            bad.writestr(name, content)
+    assert Model.load(tmp_path / "good.understudy").sample(seed=1)["who"].nunique() > 0
+    with pytest.raises(ModelFileError, match="no entities"):
+        Model.load(tmp_path / "bad.understudy")
 
 
 def test_entities_have_fresh_ids_and_rows_together_in_order(drawn, schema):
@@ -267,7 +302,9 @@ def test_the_number_of_events_is_measured_first_with_every_small_column(schema):
     assert set(first) == {
         ("number_of_events",),
         *(records.domain.canonical((name, "number_of_events")) for name in small),
-    }
+        *(records.domain.canonical((name, "readmitted")) for name in small if name != "readmitted"),
+    }, "and the one outcome of two values with each of the others"
+    assert sum(first.values()) <= 0.5
     wide = Schema.from_dict(
         {
             "columns": [{"name": f"x{place}", "kind": "boolean"} for place in range(90)],
@@ -297,3 +334,46 @@ def test_other_mechanisms_draw_whole_entities_too(name):
     assert made["patient"].nunique() == pytest.approx(400, abs=150)
     days = made["admitted"].astype("datetime64[ns]").to_numpy().astype(np.int64)
     assert (np.diff(days)[np.diff(made["patient"].to_numpy()) == 0] >= 0).all()
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    sizes=st.lists(st.integers(1, 15), max_size=8),
+    before=st.integers(0, 30),
+    after=st.one_of(st.none(), st.integers(1, 30)),
+    most=st.integers(1, 20),
+)
+def test_a_whole_entity_changes_the_counts_by_number_of_events_as_one_row_would(sizes, before, after, most):
+    """Added or removed (``after`` is None) or replaced, with more events than the schema tells apart and whatever the number of its records."""
+    schema = Schema([Boolean("died")], entity={"id": "who", "max_events": 9})
+    unit = Unit("add-remove" if after is None else "replace-one", most, "who")
+    sides = []
+    for own in (before, after or 0):
+        numbers = [*sizes, own]
+        whose = np.repeat(np.arange(len(numbers)), numbers)
+        rows = LocalTable(schema, {"died": np.zeros(len(whose), np.int64)}, persons={"who": whose})
+        with Ledger.in_memory(budget=PureDP(1.0), unit=unit, table="t") as book:
+            sides.append(Curator(EventsTable(rows), unit=unit, ledger=book).people_by_rows(range(1, 10)))
+    change = np.asarray(sides[0]._exact - sides[1]._exact, float)
+    assert np.abs(change).sum() <= sides[0].l1 <= (1 if after is None else 2)
+    assert np.sqrt((change**2).sum()) <= sides[0].l2 * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.01])
+def test_exact_numbers_of_events_come_out_where_they_are_counted(share):
+    """Entities have 1 or 40 events and nothing between, which bins cannot know. What is wrong without the counts is caught: the control is the share of zero."""
+    numbers = np.where(np.arange(2_000) % 4 == 0, 40, 1)
+    whose = np.repeat(np.arange(len(numbers)), numbers)
+    schema = Schema([Boolean("died")], entity={"id": "who", "max_events": 40})
+    table = LocalTable(schema, {"died": np.arange(len(whose)) % 2}, persons={"who": whose})
+    unit = Unit.add_remove_person("who", max_rows=2)
+    records = event_schema(schema)
+    method = event_mechanism("aim", records, None, {"numbers": share})
+    book = Ledger.in_memory(budget=PureDP(100.0), unit=unit, table="t")
+    curator = Curator(EventsTable(table), unit=unit, ledger=book, randomness=SeededRandomness(3))
+    model = method.fit(curator, PureDP(100.0))
+    assert [item.name for item in model.statistics] == ([NUMBERS] if share else [])
+    drawn = EventDrawer(model).frame(seed=1)["who"].value_counts()
+    assert (drawn.isin((1, 40)).mean() > 0.99) == bool(share)
+    counted = [entry for entry in book.entries() if "number of events" in entry.purpose]
+    assert len(counted) == (1 if share else 0)

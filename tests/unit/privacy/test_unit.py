@@ -117,7 +117,7 @@ def test_one_function_takes_a_unit_in_every_form(unit):
 @pytest.mark.parametrize(
     ("given", "more", "words"),
     [
-        (None, {}, "Say who is protected: --unit is"),
+        (None, {}, r"Say who is protected \(--unit\)\. One row per person: add-remove"),
         ("add", {}, r"--unit \('add'\) must be add-remove or replace-one"),
         ("add-remove", {"id_column": "id"}, "--id-column and --max-rows go together"),
         ("add-remove", {"max_rows": 2}, "--id-column and --max-rows go together"),

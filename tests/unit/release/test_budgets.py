@@ -311,6 +311,10 @@ def test_a_plan_names_the_promise_beside_the_total() -> None:
     assert planned.accounting == "pure"
     assert "epsilon=18, delta=1e-09" in planned.guarantee
     assert "epsilon=20, delta=1e-09" in planned.budget
+    # before, the head said "pure accounting" and a warning that the parts add up by the Gaussian curve
+    assert planned.adding_up == "the parts are added up plainly"
+    assert "pure accounting" not in planned._repr_html_()
+    assert not any("parts of a release add up" in warning for warning in planned.warnings)
 
 
 # ---------------------------------------------------------------------- odds and curves

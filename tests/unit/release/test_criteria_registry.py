@@ -7,19 +7,31 @@ import json
 import pickle
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 from importlib.metadata import EntryPoint
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, cast
 
+import numpy as np
 import pytest
 from pydantic import Field
 from spec_examples import CRITERIA, people, small_spec
 
-from understudy.errors import MissingExtra, SchemaError, UnknownMethod, WorkloadError
-from understudy.privacy import SeededRandomness, Unit
+from understudy.curator import Curator
+from understudy.data import LocalTable, Table
+from understudy.errors import (
+    BudgetError,
+    DataError,
+    LookFailed,
+    MissingExtra,
+    SchemaError,
+    UnknownMethod,
+    WorkloadError,
+)
+from understudy.privacy import Ledger, PureDP, SeededRandomness, Unit
 from understudy.privacy.exact_floats import float_up
-from understudy.release import Criterion, RecordTypes, largest_moves
+from understudy.release import ConditionalMedians, Criterion, RecordTypes, largest_moves
 from understudy.release.criteria import (
     CriterionConfig,
     CriterionContext,
@@ -27,11 +39,12 @@ from understudy.release.criteria import (
     criterion_kinds,
     registry,
 )
+from understudy.release.look import seal_numbers
 from understudy.release.result import ReleaseResult
 from understudy.release.run.planning import plan_release
 from understudy.release.run.run import run_release
 from understudy.release.spec.spec import Spec
-from understudy.schema import Domain
+from understudy.schema import Domain, Schema
 
 # ---------------------------------------------------------------------- a criterion in one place
 
@@ -134,6 +147,119 @@ def test_its_claims_hold_on_neighbours() -> None:
     for unit in (Unit.add_remove(), Unit.replace_one(), Unit.replace_person("id", max_rows=2)):
         moves = largest_moves(criterion, Domain(("a", "b"), (3, 2)), unit=unit, pairs=200)
         assert 0.9 < moves.value <= 1
+        assert moves.slack <= 1
+
+
+class HalfConfig(PeakConfig):
+    def build(self, context: CriterionContext) -> Peak:
+        return Half(name=self.name, threshold=self.threshold, column=self.column)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Half(Peak):
+    """Claims half of what a step can move."""
+
+    def sensitivity(self, unit: Unit, n: int, synthetic: RecordTypes | None = None) -> float:
+        return super().sensitivity(unit, n, synthetic) / 2
+
+
+@pytest.mark.parametrize("form", ["published", "pass-only"])
+def test_a_criterion_from_elsewhere_that_claims_too_little_is_refused_before_anything_is_charged(
+    outside: Install, tmp_path: Path, form: str
+) -> None:
+    """Before, the claim was charged for as it stood."""
+    outside(peak=f"{HERE}HalfConfig")
+    path = tmp_path / "people.ledger"
+    with pytest.raises(BudgetError, match=r"'top' .*Half\) claims too little: .* by 2 times its sensitivity"):
+        run_release(with_peak(form), ledger=path, source=people(), randomness=SeededRandomness(3))
+    if path.exists():
+        with Ledger.open(path) as book:
+            assert not book.charged
+
+
+def test_a_refusal_by_a_criterion_does_not_say_what_is_in_the_table() -> None:
+    """Before, an error of the package's own raised inside the function was handed on with its text, and nothing was charged."""
+    schema = Schema.parse("columns: [{name: a, kind: boolean}]")
+    unit = Unit.add_remove()
+    book = Ledger.in_memory(budget=PureDP(1.0), unit=unit)
+    curator = Curator(LocalTable(schema, {"a": np.array([0, 1, 1])}), unit=unit, ledger=book)
+    for kind in (DataError, WorkloadError, BudgetError, SchemaError, OverflowError, KeyError):
+
+        def fails(table: Table, kind: type[Exception] = kind) -> list[float]:
+            raise kind(f"counts {table.count_many([('a',)])[0].tolist()}")
+
+        with pytest.raises(LookFailed) as caught:
+            seal_numbers(curator, fails, sensitivities=[1.0])
+        assert "2" not in str(caught.value)
+        assert caught.value.__cause__ is None
+        assert caught.value.__context__ is None
+    assert not book.charged
+
+
+def test_what_is_no_number_is_not_shown_either() -> None:
+    """Before, it was turned into a number after the function had ended: the error had it word for word."""
+    schema = Schema.parse("columns: [{name: a, kind: boolean}]")
+    unit = Unit.add_remove()
+    book = Ledger.in_memory(budget=PureDP(1.0), unit=unit)
+    curator = Curator(LocalTable(schema, {"a": np.array([0, 1, 1])}), unit=unit, ledger=book)
+    for wrong in ("2 records of Ada", None, 2j, [2], Decimal("NaN")):
+        with pytest.raises(LookFailed) as caught:
+            seal_numbers(curator, lambda table, wrong=wrong: [wrong], sensitivities=[1.0])  # type: ignore[misc]
+        assert "2" not in str(caught.value)
+        assert caught.value.__context__ is None
+
+    def short_of_memory(table: Table) -> list[float]:
+        raise MemoryError(f"Unable to allocate an array with shape {table.exact_row_count()}")
+
+    with pytest.raises(MemoryError) as lack:
+        seal_numbers(curator, short_of_memory, sensitivities=[1.0])
+    assert "3" not in str(lack.value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TwoClaims(Peak):
+    """Shows made-up neighbours another sensitivity than it is charged for."""
+
+    def sensitivity(self, unit: Unit, n: int, synthetic: RecordTypes | None = None) -> float:
+        return 1e-9
+
+    def published_sensitivities(self, unit: Unit, synthetic: RecordTypes) -> list[float]:
+        return [1.0]
+
+
+def test_what_is_charged_is_what_was_tried() -> None:
+    """Before, a criterion was tried with its `published_sensitivities` and charged for its `sensitivity`."""
+    schema = Schema.parse("columns: [{name: a, kind: boolean}]")
+    unit = Unit.add_remove()
+    book = Ledger.in_memory(budget=PureDP(1.0), unit=unit)
+    curator = Curator(LocalTable(schema, {"a": np.array([0, 1, 1])}), unit=unit, ledger=book)
+    synthetic = RecordTypes.from_rows(Domain(("a",), (2,)), np.array([[0], [1]]))
+    criterion = TwoClaims(name="top", threshold=0.3, column="a")
+    reach = criterion.sensitivity(unit, 2, synthetic)
+    with pytest.raises(BudgetError, match="less than the published_sensitivities"):
+        criterion.release(curator, synthetic, epsilon=0.5, sensitivity=reach)
+    assert not book.charged
+
+
+def test_what_does_not_fit_is_refused_before_the_table_is_read() -> None:
+    criterion = ColumnPeak(name="top", threshold=0.3, column="b")
+    synthetic = RecordTypes.from_rows(Domain(("a",), (2,)), np.array([[0], [1]]))
+    with pytest.raises(WorkloadError, match="no column"):
+        criterion.sealed(cast(Curator, None), synthetic, sensitivities=[1.0])
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnPeak(Peak):
+    def problems(self, domain: Domain) -> list[str]:
+        return [] if self.column in domain else ["no column"]
+
+
+def test_what_is_chosen_by_is_tried_too() -> None:
+    """Before, `largest_moves` compared the error of a median with the sensitivity of its scores."""
+    median = ConditionalMedians(name="m", threshold=1.0, column="a", values=(0.0, 1.0, 5.0))
+    for unit in (Unit.add_remove(), Unit.replace_one()):
+        moves = largest_moves(median, Domain(("a", "b"), (3, 2)), unit=unit, pairs=200)
+        assert 0.25 < moves.value <= 1
         assert moves.slack <= 1
 
 

@@ -23,6 +23,7 @@ from understudy.release.regressions.fits import LinearFit
 from understudy.release.regressions.moments import RegressionMoments
 from understudy.release.rehearsal.rehearsal import narrowed_plain
 from understudy.release.result import ReleaseResult
+from understudy.release.run import candidate
 from understudy.release.run import run as running
 from understudy.release.run.candidate import draw_candidate, fit_model
 from understudy.release.run.judgement import baseline_key, judge, private_regressions, regressions_for
@@ -247,7 +248,7 @@ def test_a_loop_that_version_01_began_goes_on_with_the_regressions_it_paid_for(t
     old = replace(spec, shares=spec.shares.shared)
     assert epsilon(old) == pytest.approx(2 * 184 + 60)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(running, "fit_model", stopped)
+        patch.setattr(candidate, "fit_model", stopped)
         with pytest.raises(KeyboardInterrupt):
             run_release(old, ledger=ledger, source=people(), randomness=SeededRandomness(1))
     before = charged(ledger)
@@ -282,7 +283,7 @@ def test_an_approximate_loop_verifies_with_its_regressions_in_either_place(
     assert spec.shares.shared.baselines == (2.0,) * 31
     paid = spec if begun == "now" else replace(spec, shares=spec.shares.shared)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(running, "fit_model", stopped)
+        patch.setattr(candidate, "fit_model", stopped)
         with pytest.raises(KeyboardInterrupt):
             run_release(paid, ledger=ledger, source=people(), randomness=SeededRandomness(0))
     before = charged(ledger)

@@ -27,7 +27,7 @@ from understudy.release.rehearsal import trial as _rehearsal_trial
 from understudy.release.rehearsal import work as _rehearsal_work
 from understudy.release.rehearsal.facts import Facts, correlated, table_from_facts
 from understudy.release.rehearsal.rehearsal import Rehearsal, mean_interval, product_within, rehearse
-from understudy.release.rehearsal.trial import _Attempt
+from understudy.release.rehearsal.trial import _attempted
 from understudy.release.run.judgement import judge
 from understudy.release.spec.spec import Spec
 
@@ -163,7 +163,7 @@ def test_the_probability_is_how_often_the_flow_accepts(acceptance: dict[str, Any
     )
     configuration = spec.configurations[0]
     private = _rehearsal_work.public_table(spec, configuration, table())
-    attempt = _Attempt(spec, configuration, private, SeededRandomness(5), 5)
+    (attempt,) = _attempted(spec, configuration, private, SeededRandomness(5), 5)
     probability = attempt.judged()["probability"]
     assert 0.1 < probability < 0.9
     baselines = attempt.__dict__.get("_baselines", {})
@@ -181,7 +181,7 @@ def test_a_failed_attempt_counts_as_rejected(spec: Spec, monkeypatch: pytest.Mon
     def too_large(*words: Any, **more: Any) -> None:
         raise WorkloadError("The model is too large.")
 
-    monkeypatch.setattr(_rehearsal_trial, "fit_model", too_large)
+    monkeypatch.setattr(_rehearsal_trial, "fit_models", too_large)
     found = rehearse(spec, table(), trials=2, configurations=1, jobs=1)
     assert found.results[0].acceptance == 0.0
     assert found.results[0].failures == {"The model is too large.": 2}

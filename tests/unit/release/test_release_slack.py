@@ -15,6 +15,7 @@ from understudy.errors import BudgetError, WorkloadError
 from understudy.privacy import Ledger, PureDP, SeededRandomness, Unit
 from understudy.release import MaxMarginalError, RareRecords, RecordTypes, SlackTest
 from understudy.release.criteria.base import laplace_upper_tail
+from understudy.release.look import seal_numbers
 from understudy.release.neighbours import neighbouring_tables
 from understudy.schema import Categorical, Ordinal, Schema
 
@@ -119,10 +120,12 @@ def _curator(budget: PureDP, rows: np.ndarray) -> tuple[Curator, RecordTypes]:
 
 def _sealed(test: SlackTest, curator: Curator, candidate: RecordTypes) -> SealedScalar:
     """Seal the smallest slack as a release does."""
-    return curator.statistic(
-        lambda table: test.slack(RecordTypes.from_table(table), candidate),
-        sensitivity=test.sensitivity(curator.unit),
+    (sealed,) = seal_numbers(
+        curator,
+        lambda table: [test.slack(RecordTypes.from_table(table), candidate)],
+        sensitivities=[test.sensitivity(curator.unit)],
     )
+    return sealed
 
 
 def test_the_curator_opens_a_slack_test_for_its_epsilon() -> None:

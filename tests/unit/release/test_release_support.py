@@ -87,7 +87,7 @@ def test_records_outside_the_support_move_nothing_further_than_claimed(
 def test_a_record_outside_the_support_counts_for_nothing() -> None:
     inside = np.argwhere(SUPPORT)[np.random.default_rng(0).integers(0, int(SUPPORT.sum()), 300)]
     candidate = RecordTypes.from_rows(DOMAIN, inside)
-    more = RecordTypes.from_rows(DOMAIN, np.concatenate([inside, [[0, 0, 4], [1, 3, 0]]]))
+    more = RecordTypes.from_rows(DOMAIN, np.concatenate([inside, [[0, 0, 4], [1, 3, 0]] * 30]))
     for criterion in CRITERIA.values():
         assert criterion.slack(more, candidate) == criterion.slack(candidate, candidate)
         assert criterion.value(more, candidate) == criterion.value(candidate, candidate)

@@ -17,9 +17,12 @@ from understudy.curator import Curator
 from understudy.data import LocalTable, Table
 from understudy.mechanisms import no_progress
 from understudy.privacy import Ledger, PureDP, Unit
-from understudy.release import RecordTypes, RegressionCoefficients
+from understudy.release import RecordTypes, RegressionCoefficients, accounted
 from understudy.release.accounted import accounted_measures
+from understudy.release.criteria import base
+from understudy.release.look import seal_numbers
 from understudy.release.neighbours import neighbouring_tables
+from understudy.release.run import judgement
 from understudy.release.run.candidate import Candidate, draw_candidate, fit_model
 from understudy.release.run.judgement import fit_baseline, judge
 from understudy.release.run.transform import Transformed
@@ -39,13 +42,13 @@ MEDIAN = {"name": "median", "kind": "conditional-medians", "column": "size", "th
 def looks(monkeypatch: pytest.MonkeyPatch) -> list[Look]:
     """Everything that is asked of any curator from now on."""
     taken: list[Look] = []
-    original = Curator.statistics
 
-    def spy(self: Curator, function: Any, *, sensitivities: Sequence[float]) -> Any:
+    def spy(curator: Curator, function: Any, *, sensitivities: Sequence[float]) -> Any:
         taken.append((function, list(sensitivities)))
-        return original(self, function, sensitivities=sensitivities)
+        return seal_numbers(curator, function, sensitivities=sensitivities)
 
-    monkeypatch.setattr(Curator, "statistics", spy)
+    for module in (accounted, base, judgement):
+        monkeypatch.setattr(module, "seal_numbers", spy)
     return taken
 
 

@@ -33,6 +33,7 @@ from understudy.release.bundle.bundle import complete_folder, write_bundle
 from understudy.release.bundle.documents import readme
 from understudy.release.bundle.verify import _answered, _check_guarantee, verify_bundle
 from understudy.release.result import ReleaseFailure, ReleaseResult
+from understudy.release.run import candidate
 from understudy.release.run import run as running
 from understudy.release.run import state as states
 from understudy.release.run.planning import plan_release, usable_configurations
@@ -615,6 +616,7 @@ def _stopped_while_fitting(spec: Spec, ledger: Path, source: Any) -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(running, "fit_model", stopped)
+        patch.setattr(candidate, "fit_model", stopped)
         with pytest.raises(Stopped):
             run_release(spec, ledger=ledger, source=source)
 
@@ -759,7 +761,7 @@ def test_a_hopeless_loop_ends_by_its_coin_and_says_nothing_more(tmp_path: Path) 
 
 
 def test_an_attempt_that_breaks_counts_as_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    original, calls = running.fit_model, []
+    original, calls = candidate.fit_model, []
 
     def breaking(*args: Any, **words: Any) -> Any:
         calls.append(1)
@@ -767,7 +769,7 @@ def test_an_attempt_that_breaks_counts_as_rejected(tmp_path: Path, monkeypatch: 
             raise np.linalg.LinAlgError("Singular matrix")
         return original(*args, **words)
 
-    monkeypatch.setattr(running, "fit_model", breaking)
+    monkeypatch.setattr(candidate, "fit_model", breaking)
     monkeypatch.setattr(running, "bernoulli", lambda *_: False)
     outcome = run_release(small_spec(**LOOP), ledger=tmp_path / "l.ledger", source=people())
     assert isinstance(outcome, ReleaseResult)
@@ -1042,7 +1044,7 @@ def _selection(path: Path, table: int, rule: dict[str, Any], runs: int, seed: in
         def store_candidate(self, types: Any) -> None:
             pass
 
-        def store_model(self, model: Any) -> None:
+        def store_model(self, model: Any, table: str = "") -> None:
             pass
 
         def forget_model(self) -> None:
@@ -1053,6 +1055,7 @@ def _selection(path: Path, table: int, rule: dict[str, Any], runs: int, seed: in
 
     class Found:
         types = None
+        parts: dict[str, Any] = {}  # noqa: RUF012
 
     def attempt(*args: Any) -> tuple[Found, None, None] | None:
         says = table if bernoulli(truthful, randomness) else 1 - table

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from linked_tables import write_patients
 from understudy.data import read_table
 from understudy.data.events import read_events
 from understudy.data.linked import LinkedTables, read_linked
@@ -84,25 +85,7 @@ FLAT = patient_stays_schema().select(FEW)
 def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A bundle of linked tables, published from files that the schema names."""
     folder = tmp_path_factory.mktemp("linked")
-    for name, table in patient_register(900, seed=1).items():
-        table.to_csv(folder / f"{name}.csv", index=False)
-    columns = {column["name"]: column for column in LINKED.to_dict()["columns"]}
-    write_plain(
-        {
-            "name": "register",
-            "tables": [
-                {
-                    "name": "patients", "source": "patients.csv", "key": "patient", "count": "stays",
-                    "columns": [columns["sex"]],
-                },
-                {
-                    "name": "stays", "source": "stays.csv", "belongs_to": "patients", "order": "admitted",
-                    "max_events": 40, "columns": [columns[name] for name in FEW[1:]],
-                },
-            ],
-        },
-        folder / "register.yaml",
-    )  # fmt: skip
+    write_patients(folder, 900, fixed=FEW[:1], moving=FEW[1:])
     described = plain("register.yaml", source={}, output={"formats": ["parquet"]})
     write_plain(described, folder / "spec.yaml")
     done = publish(folder / "spec.yaml", out=folder / "bundle", ledger=folder / "register.ledger")
@@ -269,6 +252,7 @@ def test_a_plan_reckons_with_entities(tmp_path) -> None:
         ({"source": {"path": "a.csv"}}, "name each of them under source.tables"),
         ({"source": {"tables": {"patients": "a.csv"}}}, "The table 'stays' has no source"),
         ({"synthesizers": [{"method": "privbayes"}]}, "the configuration space is empty"),
+        ({"budget": {"model": {"epsilon": 1.0}}}, "budget"),
     ],
 )  # fmt: skip
 def test_what_a_release_of_entities_cannot_do_is_said_before_anything_is_read(changed, said) -> None:

@@ -140,3 +140,39 @@ def test_total_policies_accept_whatever_comes(build: Any, place: int, policy: st
     assert (codes < column.size).all()
     again = column.encode(column.decode(codes, np.random.default_rng(0)))
     assert (again == codes).all()  # what an entry became is a value of the column
+
+
+NEAREST: list[Column] = [
+    Categorical("x", values=["a", "b"], out_of_domain="to-nearest"),
+    Ordinal("x", values=[1, 2, 3], out_of_domain="to-nearest"),
+    Ordinal("x", values=["low", "high"], out_of_domain="to-nearest"),
+    Boolean("x", out_of_domain="to-nearest"),
+    Integer("x", minimum=0, maximum=9, out_of_domain="to-nearest"),
+    Integer("x", minimum=0, maximum=9, missing=True, out_of_domain="to-nearest"),
+    Integer("x", values=[0, 7, 9], out_of_domain="to-nearest"),
+    Real("x", minimum=0, maximum=1, bins=3, out_of_domain="to-nearest"),
+    Real("x", minimum=0, maximum=1, bins=3, decimal=",", out_of_domain="to-nearest"),
+    Date("x", minimum="2014-01-01", maximum="2014-12-31", resolution="month", out_of_domain="to-nearest"),
+]
+
+
+@pytest.mark.parametrize("column", NEAREST, ids=str)
+def test_to_nearest_takes_every_entry_by_itself(column: Column) -> None:
+    """Whatever an entry holds, it has a code, and the code does not depend on the other entries: neighbours stay neighbours."""
+    entries: list[Any] = [
+        *(CANARY, "", None, "?", "1", "1,5", "0.5", -1e300, 1e300, float("nan"), float("inf"), True, 10**400),
+        *("2013-01-01", "2031-05-05", dt.date(2014, 5, 5), Decimal("7.5"), b"x", "low", "a", "7"),
+    ]
+    together = column.encode(pd.Series(entries, dtype=object)).tolist()
+    alone = [int(column.encode(pd.Series([entry], dtype=object))[0]) for entry in entries]
+    assert together == alone
+    assert all(0 <= code < column.size for code in together)
+    assert together[0] == (column.missing_code if column.missing else column.stray_code)
+
+
+def test_to_nearest_moves_numbers_and_dates_to_the_ends() -> None:
+    age = Integer("age", bins=["18-39", "40-64"], out_of_domain="to-nearest")
+    assert age.encode([3, 99, "x"]).tolist() == [0, 1, 1]
+    day = Date("d", bins=["2014-01-01", "2014-07-01", "2015-01-01"], out_of_domain="to-nearest")
+    assert day.encode(["2001-01-01", "2020-01-01"]).tolist() == [0, 1]
+    assert Schema.from_dict(Schema([age, day]).to_dict()) == Schema([age, day])

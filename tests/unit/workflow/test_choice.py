@@ -158,6 +158,10 @@ def facts(**changes: Any) -> Facts:
     [
         (("sift", {"column_noise": 0.3}), ("independent", {"column_noise": 0.301})),
         (
+            ("sift", {"column_noise": 0.6, "declared": False}),
+            ("independent", {"column_noise": 0.601, "declared": False}),
+        ),
+        (
             ("gaussian", {"triple_cells": 64.0, "triple_noise": 2.0}),
             ("sift", {"triple_cells": 64.1, "triple_noise": 2.0}),
         ),
@@ -181,6 +185,7 @@ def facts(**changes: Any) -> Facts:
     ],
     ids=[
         "drowned",
+        "drowned-if-rows-are-assumed",
         "few-cells",
         "few-cells-noise",
         "whole-model",

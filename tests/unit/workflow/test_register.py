@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -11,7 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from linked_tables import REGISTER, SCHEMAS, TEXT, files, joins, tables
 from understudy.data import Database, read_table
+from understudy.data.holdout import HoldOut
 from understudy.data.linked import LinkedTables, read_register
 from understudy.errors import (
     DataError,
@@ -30,48 +31,7 @@ from understudy.schema.linked import register_of
 from understudy.workflow import events, synthesize
 from understudy.workflow.assessment import evaluate_register
 
-TEXT = """
-name: register
-tables:
-  - name: people
-    source: people.csv
-    key: who
-    columns: [{name: sex, kind: categorical, values: [f, m]}]
-  - name: visits
-    source: visits.csv
-    belongs_to: people
-    order: day
-    max_events: 6
-    count: visits
-    columns:
-      - {name: day, kind: integer, minimum: 0, maximum: 29, bins: 3}
-      - {name: ward, kind: categorical, values: [a, b, c]}
-  - name: claims
-    source: claims.csv
-    belongs_to: people
-    reference: person
-    max_events: 9
-    count: claims
-    columns: [{name: paid, kind: boolean}]
-"""
-REGISTER = register_of(parse_plain(TEXT))
-SCHEMAS = [Schema.from_dict(pair.plain) for pair in REGISTER.pairs]
 PERSON = Unit.add_remove_person("who", max_rows=3)
-
-
-def tables(people: list[int], seed: int, *, most: int = 8) -> dict[str, pd.DataFrame]:
-    """Entities with 0 to ``most`` rows in each table, all about each decided by its own number and the seed; more visits go with more claims."""
-    rows: dict[str, list[tuple[object, ...]]] = {"people": [], "visits": [], "claims": []}
-    for who in people:
-        rng = np.random.default_rng([seed, who])
-        rows["people"].append((who, rng.choice(["f", "m"])))
-        visits = int(rng.integers(0, most + 1))
-        for _ in range(visits):
-            rows["visits"].append((who, int(rng.integers(30)), rng.choice(["a", "b", "c"])))
-        for _ in range(visits + int(rng.integers(0, 2))):
-            rows["claims"].append((who, bool(rng.random() < 0.8)))
-    columns = {"people": ["who", "sex"], "visits": ["who", "day", "ward"], "claims": ["person", "paid"]}
-    return {name: pd.DataFrame(found, columns=columns[name]) for name, found in rows.items()}
 
 
 def records(given: dict[str, pd.DataFrame], most: int) -> dict[str, object]:
@@ -124,21 +84,6 @@ def test_records_know_the_numbers_of_the_tables_before():
     counted = records(given, 2)["claims"].count(("sex", "number_of_visits"))
     assert counted[0].tolist() == [2, 0, 0, 0, 0, 0], "none"
     assert counted[1].tolist() == [0, 0, 0, 0, 0, 2], "eight, which counts as the most there are: six"
-
-
-def files(folder: Path, given: dict[str, pd.DataFrame]) -> Path:
-    for name, table in given.items():
-        table.to_csv(folder / f"{name}.csv", index=False)
-    (folder / "register.yaml").write_text(TEXT, encoding="utf-8")
-    return folder / "register.yaml"
-
-
-def joins(made: dict[str, pd.DataFrame]) -> None:
-    people = made["people"]
-    assert people["who"].is_unique
-    for name, key in (("visits", "who"), ("claims", "person")):
-        assert made[name][key].isin(people["who"]).all()
-        assert (people[name] == people["who"].map(made[name][key].value_counts()).fillna(0)).all()
 
 
 def test_all_tables_come_out_and_join_and_go_together(tmp_path):
@@ -266,7 +211,8 @@ def test_refusals_spend_nothing(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "changed", [("reference: person", "reference: payer"), ("count: claims", "orphans: drop")]
+    "changed",
+    [("reference: person", "reference: payer"), ("max_events: ", "orphans: drop\n    max_events: ")],
 )
 def test_a_ledger_remembers_how_every_table_is_joined(tmp_path, changed) -> None:
     """Another way to join asks other questions of the records for nothing; it is refused before a record is read, with a ledger of any kind."""
@@ -453,3 +399,65 @@ def test_every_table_of_events_is_compared_with_the_numbers_of_those_before(fitt
     assert of_entities(worse) > 3 * of_entities(closer), "claims that were dealt out to other people"
     with pytest.raises(UsageError, match="No table has a column 'wart'"):
         evaluate_register(real, real, schema=folder / "register.yaml", target="wart")
+
+
+def test_a_share_of_the_entities_is_held_out_of_all_tables(tmp_path) -> None:
+    """The same entities in every table, with all their rows; the division is kept, used again, and told apart from that of other tables."""
+    real = tables(list(range(300)), 6)
+    path = files(tmp_path, real)
+    asked = {"unit": PERSON, "epsilon": 40.0, "method": "independent", "seed": 1, "hold_out": 0.3}
+    done = synthesize(path, ledger=tmp_path / "a.ledger", **asked)
+    kept = HoldOut.read(tmp_path / "a.hold-out")
+    assert done.hold_out_file == tmp_path / "a.hold-out"
+    assert done.hold_out.fingerprint() == kept.fingerprint()
+    parts = [
+        read_register(read_table, LinkedTables(tables=real), SCHEMAS, REGISTER.numbers, hold_out=part)
+        for part in (kept, kept.set_aside)
+    ]
+    chosen = set(np.asarray(real["people"]["who"])[kept.chosen_persons(real["people"]["who"].tolist())])
+    for name, key in (("visits", "who"), ("claims", "person")):
+        read, aside = (part[name].truncated("who", 2, bytes(32)) for part in parts)
+        assert read.exact_row_count() == 2 * len(chosen)
+        assert aside.exact_row_count() == 2 * (300 - len(chosen))
+        assert read.filtered, "how many are read is private under every unit"
+        events = [sum(len(chunk["sex"]) for chunk in part[name].levels()[1].chunks()) for part in parts]
+        inside = real[name][key].isin(chosen)
+        assert events == [int(inside.sum()), int((~inside).sum())]
+    assert abs(len(done.tables["people"]) - len(chosen)) < 10, "as many as were read, with little noise"
+    found = evaluate_register(path, done.tables, hold_out=tmp_path / "a.hold-out", sections=["disclosure"])
+    assert set(found) == {"visits", "claims"}
+    assert "membership" in repr(found["claims"].sections)
+    plain = evaluate_register(path, done.tables, sections=["disclosure"])
+    assert "membership" not in repr(plain["claims"].sections)
+    with pytest.raises(UsageError, match="was asked for"):
+        synthesize(path, ledger=tmp_path / "a.ledger", **(asked | {"hold_out": 0.2}))
+    with pytest.raises(UsageError, match="told by its file"):
+        evaluate_register(path, done.tables, hold_out=tmp_path / "claims.csv")
+    real["claims"].iloc[:-1].to_csv(tmp_path / "claims.csv", index=False)
+    with pytest.raises(DataError, match="made for another table"):
+        evaluate_register(path, done.tables, hold_out=tmp_path / "a.hold-out")
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    others=st.lists(st.integers(0, 30), max_size=6, unique=True),
+    most=st.integers(1, 5),
+    share=st.floats(0.05, 0.95),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_an_entity_that_is_held_out_or_not_changes_no_other_entity(others, most, share, seed) -> None:
+    """Under one key: the records of every table change by those of the entity, or not at all."""
+    part = HoldOut(share, np.random.default_rng(seed).bytes(32), id_column="who")
+    sides = [
+        read_register(
+            read_table, LinkedTables(tables=tables(people, seed)), SCHEMAS, REGISTER.numbers, hold_out=part
+        )
+        for people in ([*others, 50], others)
+    ]
+    read = bool(part.chosen_persons([50])[0])
+    for name in ("visits", "claims"):
+        left, right = (side[name].truncated("who", most, bytes(32)) for side in sides)
+        for clique in (left.schema.names[:3], ("sex", "number_of_events")):
+            change = left.count(clique) - right.count(clique)
+            assert (change >= 0).all()
+            assert change.sum() == (most if read else 0)

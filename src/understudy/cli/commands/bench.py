@@ -30,7 +30,9 @@ def aim(
     workloads: Annotated[str | None, typer.Option(help="Of all-3way, target, skewed.")] = None,
     methods: Annotated[str | None, typer.Option(help="Mechanisms, comma-separated.")] = None,
     epsilons: Annotated[str | None, typer.Option(help="Budgets, comma-separated.")] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="Repetitions of each cell.")] = 3,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, help="Repetitions of each cell; default: 3, or 1 with --quick.")
+    ] = None,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds that a cell may take.")] = 900.0,
     peers: Annotated[
         bool, typer.Option("--peers", help="Also run mbi, installed into a virtual environment of its own.")

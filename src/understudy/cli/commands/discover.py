@@ -21,6 +21,7 @@ from understudy.cli.options import (
     Json,
     MaxRows,
     Mu,
+    NumbersOnly,
     OptionalSchema,
     Quiet,
     Rho,
@@ -29,6 +30,8 @@ from understudy.cli.options import (
     TableName,
     Unfinished,
     UnitName,
+    Verbose,
+    Yes,
     parse_budget,
     parse_consent,
     parse_header,
@@ -49,6 +52,7 @@ def discover(
         typer.Option(help="Share of the budget for discovery; the rest is left on the ledger for a fit."),
     ] = 0.1,
     schema: OptionalSchema = None,
+    numbers_only: NumbersOnly = False,
     epsilon: Epsilon = None,
     delta: Delta = None,
     rho: Rho = None,
@@ -77,6 +81,8 @@ def discover(
             "--plan", help="Only say which names become public, and what would be asked with which noise."
         ),
     ] = False,
+    yes: Yes = False,
+    verbose: Verbose = False,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
@@ -87,7 +93,7 @@ def discover(
     once, on the same ledger, with what is left of the budget.
     """
     from understudy.cli.commands.synth import discovered, tell_discovered
-    from understudy.cli.output import print_json, progress_bar, say, tell
+    from understudy.cli.output import go_on, print_json, progress_bar, say, tell
     from understudy.schema import Schema
     from understudy.workflow import Payment, plan_discover
 
@@ -108,18 +114,21 @@ def discover(
         encoding=encoding,
         names=parse_header(header, names),
         header=header is True,
+        numbers_only=numbers_only,
         out=out,
     )
     if plan:
         if json:
-            print_json({"plan": list(planned.notes), "rest": planned.rest.to_dict()})
+            print_json({"plan": [*planned.notes, *planned.details], "rest": planned.rest.to_dict()})
         else:
-            for note in planned.notes:
+            for note in (*planned.notes, *planned.details):
                 tell(note)
             tell(f"Left for a fit: {planned.rest.describe()}.")
         return
-    for note in planned.notes:
+    for note in (*planned.notes, *(planned.details if verbose else ())):
         say(note)
+    if not json:
+        go_on(yes=yes)
     with progress_bar("discover", quiet=quiet or json) as progress:
         made = planned.run(progress=progress)
     if json:

@@ -141,16 +141,10 @@ def evaluate(
         raise UsageError("Give the schema of the two tables (--schema).")
     if schema is None and read_register(real) is not None:
         under_budget = any(value is not None for value in (epsilon, delta, rho, mu))
-        if (
-            under_budget
-            or hold_out_table is not None
-            or hold_out_file is not None
-            or header is not None
-            or names is not None
-        ):
+        if under_budget or hold_out_table is not None or header is not None or names is not None:
             raise UsageError(
-                "Several tables of events are compared without a budget, for the custodian's own eyes, with headers and nothing held out: leave --epsilon, --delta, --rho, --mu, "
-                "--hold-out-table, --hold-out-file, --header and --names out."
+                "Several tables of events are compared without a budget, for the custodian's own eyes, with headers, and with entities held out by the file of the fit: leave --epsilon, --delta, --rho, --mu, "
+                "--hold-out-table, --header and --names out."
             )
         for path in (out, report):
             if path is not None and not beside_bundle:
@@ -166,6 +160,7 @@ def evaluate(
                 sections=parse_names(sections, "--sections"),
                 separator=separator,
                 encoding=encoding,
+                hold_out=None if hold_out_file is None else HoldOut.read(hold_out_file),
                 progress=progress,
             )
         _write_each(each, out=out, report=report, json=json)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from json import dumps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -23,6 +25,7 @@ from understudy.cli.options import (
     Rho,
     Separator,
     UnitName,
+    Verbose,
     formerly,
     parse_budget,
     parse_header,
@@ -33,10 +36,16 @@ from understudy.cli.options import (
 if TYPE_CHECKING:
     from understudy.privacy import Ledger
     from understudy.privacy.ledger.ledger import Invariant
+    from understudy.schema.linked import Register
 
 app = typer.Typer(
     help="Look at, check or create the ledger of a table.", no_args_is_help=True, rich_markup_mode=None
 )
+
+_DIGEST = re.compile(r" [0-9a-f]{12,}(?![0-9a-f])")
+"""A digest within the words of an entry."""
+_SHORT = 12
+"""Letters of a digest that are shown where the whole of it would hide the words."""
 
 LedgerPath = Annotated[Path, typer.Argument(help="Ledger file.")]
 ApproximateDelta = Annotated[
@@ -50,11 +59,11 @@ ApproximateDelta = Annotated[
 
 
 @app.command("show")
-def show(file: LedgerPath, json: Json = False) -> None:
+def show(file: LedgerPath, verbose: Verbose = False, json: Json = False) -> None:
     """Show every entry, what has been spent and what remains.
 
     Entries are charges, notes, invariants (exact public facts that the promise is conditioned on), the facts the owner
-    declared, and changes of the total.
+    declared, and changes of the total. Digests, and notes that are about one column each, are shown with --verbose.
     """
     from understudy.cli.output import print_json, print_table, tell
     from understudy.privacy import Ledger
@@ -76,11 +85,11 @@ def show(file: LedgerPath, json: Json = False) -> None:
             ),
             [
                 (
-                    item["sequence"],
+                    item["sequence"] if last == item["sequence"] else f"{item['sequence']}-{last}",
                     item["time"][:19].replace("T", " "),
                     item["kind"],
                     item["scope"],
-                    item["purpose"],
+                    purpose,
                     _cost(item, standing.accounting),
                     *(
                         (" on ".join(filter(None, (item.get("operator"), item.get("host")))),)
@@ -88,7 +97,7 @@ def show(file: LedgerPath, json: Json = False) -> None:
                         else ()
                     ),
                 )
-                for item in entries
+                for item, last, purpose in (_unfolded if verbose else _folded)(entries)
             ],
         )
         for title, lines in (
@@ -97,7 +106,12 @@ def show(file: LedgerPath, json: Json = False) -> None:
             (
                 "Facts",
                 [
-                    _accepted(f"{item.fingerprint} {item.summary}".rstrip(), item.accepted_by)
+                    _accepted(
+                        f"{item.fingerprint} {item.summary}".rstrip()
+                        if verbose
+                        else f"{item.fingerprint[:_SHORT]} {_DIGEST.sub('', item.summary)}".rstrip(),
+                        item.accepted_by,
+                    )
                     for item in ledger.facts
                 ],
             ),
@@ -107,6 +121,28 @@ def show(file: LedgerPath, json: Json = False) -> None:
                 for line in lines:
                     tell(f"  {line}")
         tell(standing.describe())
+
+
+def _unfolded(entries: list[dict[str, Any]]) -> list[tuple[dict[str, Any], int, str]]:
+    """Return every entry with its own number and its purpose."""
+    return [(item, item["sequence"], item["purpose"]) for item in entries]
+
+
+def _folded(entries: list[dict[str, Any]]) -> list[tuple[dict[str, Any], int, str]]:
+    """Return entries with the number of the last one of a row: notes about measured columns that follow each other are one, and digests are left out."""
+    found: list[tuple[dict[str, Any], int, str]] = []
+    for about, group in itertools.groupby(entries, key=lambda item: (item["scope"], _is_measured(item))):
+        members = list(group)
+        if about[1] and len(members) > 1:
+            found.append((members[0], members[-1]["sequence"], f"{len(members)} measured columns"))
+            continue
+        found += [(item, item["sequence"], _DIGEST.sub("", item["purpose"])) for item in members]
+    return found
+
+
+def _is_measured(entry: dict[str, Any]) -> bool:
+    """Whether an entry is the note that the ledger paid for what a column of a schema says."""
+    return entry["kind"] == "note" and str(entry["purpose"]).startswith("measured column ")
 
 
 def _totals(ledger: Ledger) -> list[str]:
@@ -271,12 +307,25 @@ def facts(
     from understudy.privacy import Ledger
     from understudy.privacy.facts import bind_facts
     from understudy.privacy.invariants import Consent
+    from understudy.release.spec.facts import register_facts
     from understudy.release.spec.spec import read_facts
     from understudy.schema import Schema
 
     columns = parse_header(header, names)
     with Ledger.open(file) as ledger:
-        if is_schema(declared):
+        register = _register_in(declared)
+        if register is not None and columns is None:
+            found = register_facts(
+                Schema.from_dict(register.whole.plain, folder=declared.parent),
+                register.schemas(declared.parent),
+                register.numbers,
+                unit=ledger.unit,
+                separator=separator,
+                encoding=encoding,
+            )
+        elif register is not None:
+            raise UsageError("Linked tables have headers: leave --names and --no-header out.")
+        elif is_schema(declared):
             described = Schema.read(declared)
             found = table_facts(
                 described, unit=ledger.unit, separator=separator, encoding=encoding, names=columns
@@ -295,6 +344,13 @@ def facts(
             print_json(entry.to_dict())
             return
         tell(f"The ledger of {ledger.table!r} knows these facts: {entry.purpose}.")
+
+
+def _register_in(file: Path) -> Register | None:
+    """Return the several tables of events that a schema file describes; None for any other file."""
+    from understudy.schema.linked import read_register
+
+    return read_register(file) if file.suffix.lower() in (".yaml", ".yml", ".json") else None
 
 
 @app.command("create", cls=formerly(table="--table-name"))

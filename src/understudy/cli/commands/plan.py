@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from understudy.mechanisms import Plan
     from understudy.privacy import Budget, Unit
     from understudy.release.run.planning import CriterionPlan, ReleasePlan
+    from understudy.release.spec.spec import Spec
     from understudy.schema import Schema
     from understudy.schema.linked import Register
     from understudy.workflow.advice import Advice
@@ -134,7 +135,7 @@ def plan(
             target=target,
         )
         return
-    from understudy.cli.output import print_json, progress_bar, tell
+    from understudy.cli.output import print_json, progress_bar, say, tell
     from understudy.data.output import require_writable
     from understudy.plots import frontier
     from understudy.privacy.guarantee import condition_of, rows_rule
@@ -145,7 +146,7 @@ def plan(
     from understudy.workflow.advice import advise
     from understudy.workflow.events import check_two_levels, entity_of, records_of
     from understudy.workflow.measuring import require_one_accounting
-    from understudy.workflow.wishes import Wish
+    from understudy.workflow.wishes import MOST_SECONDS, Wish
 
     if want is not None:
         Wish.parse(want)
@@ -192,8 +193,15 @@ def plan(
         )
     can_rehearse = rehearsal and n_rows is not None and entity is None
     if can_rehearse and (asked_for or not described.facts_from_data()):
+        silent = quiet or json
+        if not silent:
+            rules = f", and drawing rows under {len(described.rules)} rules" if described.rules else ""
+            say(
+                f"Rehearsing the fit on made-up tables of this schema: five to ten fits{rules}, at most about {MOST_SECONDS:.0f} s of CPU and "
+                "the fit that is under way then. --no-rehearsal skips it."
+            )
         try:
-            with progress_bar("plan", quiet=quiet or json) as progress:
+            with progress_bar("plan", quiet=silent) as progress:
                 advice = advise(
                     described,
                     unit=privacy_unit,
@@ -205,6 +213,7 @@ def plan(
                     rows=n_rows,
                     want=want,
                     progress=progress,
+                    announce=None if silent else say,
                 )
         except UnderstudyError as error:  # the rest of the plan can do without
             if asked_for:
@@ -437,7 +446,7 @@ def _plan_release(path: Path, *, rows: int | None, json: bool) -> None:
     if json:
         print_json(planned.to_dict())
         return
-    _tell_release(planned)
+    _tell_release(planned, spec)
 
 
 def is_schema(path: Path) -> bool:
@@ -450,15 +459,18 @@ def is_schema(path: Path) -> bool:
         return False
 
 
-def _tell_release(planned: ReleasePlan) -> None:
+def _tell_release(planned: ReleasePlan, spec: Spec) -> None:
     from understudy.cli.output import print_table, tell
 
-    tell(f"Release {planned.name!r}: {planned.guarantee} ({planned.accounting} accounting)")
+    tell(f"Release {planned.name!r}: {planned.guarantee} ({planned.adding_up})")
     tell(f"Budget: {planned.budget}")
     tell(f"Selection: {planned.selection} ({planned.argument})")
     if planned.condition:
         tell(f"Condition: {planned.condition}")
-    tell(planned.row_count + (f" Planned for {planned.rows:,} rows." if planned.rows else ""))
+    size = f"{planned.rows or 0:,} rows"
+    if spec.counted == "entities":
+        size = f"{(planned.rows or 0) // spec.unit.max_rows:,} entities, which give {planned.rows or 0:,} event records"
+    tell(planned.row_count + (f" Planned for {size}." if planned.rows else ""))
     tell(planned.acceptance)
     print_table(
         "Acceptance criteria",

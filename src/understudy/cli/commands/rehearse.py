@@ -120,7 +120,7 @@ def _table(
     spec: Spec, public: Path | None, simulate: str | None, facts: Path | None, rows: int | None, seed: int
 ) -> tuple[Any, str, tuple[str, ...]]:
     """Return the public table, words for it, and what to know about it."""
-    from understudy.datasets import load
+    from understudy.datasets import load, patient_register
     from understudy.release.rehearsal.facts import Facts, table_from_facts
 
     given = [
@@ -137,9 +137,12 @@ def _table(
             "--rows goes with --simulate and --facts and must be at least 1. To rehearse on fewer rows of a public "
             "table, sample the file."
         )
+    if spec.parts and public is None:
+        raise UsageError(
+            f"A release of several tables of events is rehearsed on public tables: give --public FOLDER, a folder with a file for each of {', '.join(spec.table_names)}."
+        )
     if public is not None:
-        private = spec.source.path
-        if private is not None and private.exists() and public.exists() and public.samefile(private):
+        if _shows_private(spec, public):
             raise DataError(
                 "--public names the private table of the specification. A rehearsal shows exact errors and "
                 "spends no budget, so it must never see that table."
@@ -148,6 +151,13 @@ def _table(
     wanted = rows or spec.row_count.value or spec.expected_rows
     if simulate is not None:
         wanted = wanted or _DEFAULT_ROWS
+        if simulate == "patient_register":
+            return patient_register(wanted, seed), f"{wanted:,} simulated patients ({simulate})", ()
+        if spec.table_names:
+            raise UsageError(
+                f"The specification describes the linked tables {', '.join(spec.table_names)}, and {simulate!r} is one table: give --simulate patient_register, "
+                "if its tables are those, or --public FOLDER, a folder with a public file for each table."
+            )
         return load(simulate, wanted, seed)[0], f"{wanted:,} simulated rows ({simulate})", ()
     assert facts is not None
     declared = Facts.read(facts, spec)
@@ -160,12 +170,23 @@ def _table(
     return frame, f"{number:,} rows simulated from the facts in {str(facts)!r}", (*notes, more)
 
 
+def _shows_private(spec: Spec, public: Path) -> bool:
+    """Say whether a table, or a folder with linked tables, holds a private file of the specification."""
+    linked = spec.source.linked
+    private = [] if spec.source.path is None else [spec.source.path]
+    private += (
+        [] if linked is None else [place for place in linked.tables.values() if isinstance(place, Path)]
+    )
+    shown = [public, *(public.iterdir() if public.is_dir() else ())]
+    return any(one.exists() and two.exists() and one.samefile(two) for one in private for two in shown)
+
+
 def _show(found: Rehearsal, narrowed: tuple[Spec, tuple[Configuration, ...]] | None, out: Path) -> None:
     from understudy.cli.output import print_table, tell
 
     trials = max(len(item.trials) for item in found.results)
     print_table(
-        f"{found.spec.name}: acceptance on public data ({trials} {'trial' if trials == 1 else 'trials'} each, {found.rows:,} rows)",
+        f"{found.spec.name}: acceptance on public data ({trials} {'trial' if trials == 1 else 'trials'} each, {found.rows:,} {found.spec.counted})",
         ("accepted", "95 % interval", "median slack", "closest to failing", "seconds", "configuration"),
         [
             (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -87,7 +86,7 @@ def release(
     attempts a selection made is not shown: it was not paid for. A ledger remembers the facts it was opened for; other
     ones need the owner's consent.
     """
-    from understudy.cli.output import print_json, progress_bar, say, tell
+    from understudy.cli.output import go_on, print_json, progress_bar, say, tell
     from understudy.release.approvals import approvals_beside
     from understudy.workflow import Payment, plan_publication
 
@@ -108,8 +107,7 @@ def release(
         not planned.decided_before
     ):  # declined, it leaves everything as it was: no ledger is made before the answer
         say(_announcement(described, planned.place.path))
-        if not yes and described.source.simulated is None and sys.stdin.isatty():
-            typer.confirm("Go on?", abort=True, err=True)
+        go_on(yes=yes or described.source.simulated is not None)
     with progress_bar("release", quiet=quiet or json) as progress:
         done = planned.run(progress=progress)
     facts = {
@@ -151,8 +149,7 @@ def read_spec(
     from understudy.release.spec.spec import Spec
 
     described = Spec.read(spec)
-    entity = described.schema.entity
-    if source is not None and in_database is None and entity is not None and entity.tables is not None:
+    if source is not None and in_database is None and described.table_names:
         described = described.with_source(source)  # a folder, or a database with all of the tables
     elif source is not None:
         described = described.with_source(parse_source(source, in_database, immutable)[0])
@@ -191,7 +188,7 @@ def summary(outcome: ReleaseResult | ReleaseFailure, folder: Path) -> dict[str, 
 def _announcement(spec: Spec, ledger: Path) -> str:
     return (
         f"Release {spec.name!r} of the table {spec.source.table!r}: {spec.shares.promise.describe()} for "
-        f"{spec.unit.describe()}.\n"
+        f"{spec.protects}.\n"
         f"Budget: {spec.shares.describe()}.\n"
         f"{spec.row_count.words()}\n"
         + (f"About the promise: {spec.condition().text}\n" if spec.condition().text else "")
@@ -222,11 +219,15 @@ def _report(outcome: ReleaseResult | ReleaseFailure, folder: Path) -> None:
             ],
         )
     if is_accepted(outcome):
-        tell(f"Accepted. Wrote {len(outcome.synthetic):,} synthetic rows and their documents to {folder}.")
+        rows = f"{len(outcome.synthetic):,} synthetic rows"
+        if outcome.tables:
+            rows = ", ".join(f"{len(table):,} rows of {name}" for name, table in outcome.tables.items())
+        tell(f"Accepted. Wrote {rows} and their documents to {folder}.")
         tell(f"Configuration: {outcome.configuration.name}")
     else:
         tell(f"Not accepted: {outcome.reason} Nothing was published; the budget is spent.")  # type: ignore[union-attr]
         tell(
-            "A rehearsal on public data (understudy rehearse) shows beforehand how often that happens, and why."
+            "A rehearsal on public data (understudy rehearse) shows beforehand how often that happens, and why. To try again is another release, charged anew: "
+            "--restart, with what the owner of the table leaves or adds to its ledger (understudy ledger total)."
         )
     tell(f"Guarantee: {outcome.guarantee.describe()}")

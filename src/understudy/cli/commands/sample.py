@@ -179,6 +179,10 @@ def sample(
             write_frame(frame, target, schema=drawn_by, synthetic=True)
             phases.done()
         result, note = {"rows": len(frame), "files": 1, "seed": seed, "out": out}, ""
+        plain = not population and where is None and given is None
+        if plain and (moved := fitted.effect_of_rules(frame)) is not None:
+            result["rules"] = moved.to_dict()
+            note = moved.describe()
         if where is not None:
             share = fitted.share(where)
             result["share"] = share

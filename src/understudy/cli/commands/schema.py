@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -21,6 +23,20 @@ from understudy.cli.options import (
     parse_source,
 )
 from understudy.data.output import require_apart, require_writable
+from understudy.errors import UsageError
+
+if TYPE_CHECKING:
+    from understudy.schema import Schema
+
+_SHOWN = 8
+"""Columns with rare values that an error names before it counts them."""
+RareArePublic = Annotated[
+    bool,
+    typer.Option(
+        "--rare-are-public",
+        help="Promise that the values which the draft marks as rare in the table (fewer than 10 rows) are public knowledge, too.",
+    ),
+]
 
 app = typer.Typer(
     help="Draft, declare, import or check a schema.", no_args_is_help=True, rich_markup_mode=None
@@ -45,10 +61,11 @@ def draft(
             "knowledge or may be published as it is. Without it the facts are marked from-data and fitting refuses them.",
         ),
     ] = False,
+    rare_are_public: RareArePublic = False,
     max_categories: Annotated[
         int,
         typer.Option(
-            help="Most categories of a column; where there are more, the most frequent ones are kept."
+            help="Most categories of a column; where there are more, the most frequent ones are kept, of codes as many more as cover nearly all entries."
         ),
     ] = 100,
     first_rows: Annotated[
@@ -85,11 +102,12 @@ def draft(
         found.frame,
         name=label.split(".")[0],
         max_categories=max_categories,
-        declare_public=declare_public,
         labels=found.labels,
         descriptions=found.descriptions,
     )
-    drafted = made.schema
+    if declare_public:
+        _require_common(made.schema, consent=rare_are_public)
+    drafted = made.schema.declare_public() if declare_public else made.schema
     drafted.write(out)
     if json:
         print_json(
@@ -119,6 +137,7 @@ def draft(
 def declare(
     schema: Annotated[Path, typer.Argument(help="Draft whose facts you have read and corrected.")],
     out: SchemaOut,
+    rare_are_public: RareArePublic = False,
     json: Json = False,
 ) -> None:
     """Declare the facts of a draft public: your promise as its owner.
@@ -128,14 +147,54 @@ def declare(
     """
     from understudy.cli.output import print_json, tell
     from understudy.schema import Schema
+    from understudy.schema.files.yaml import write_plain
+    from understudy.schema.linked import parted, read_linked_file
 
     require_writable(out, what="schema")
-    declared = Schema.read(schema).declare_public()
-    declared.write(out)
+    drafted = Schema.read(schema)
+    _require_common(drafted, consent=rare_are_public)
+    declared = drafted.declare_public()
+    linked = read_linked_file(schema)
+    if linked is None:
+        declared.write(out)
+    else:  # a section for each table, and where it is
+        write_plain(parted(declared.to_dict(), _seen_from(linked.sources, schema.parent, out.parent)), out)
     if json:
         print_json({"out": str(out), "columns": list(declared.names), "public": True})
         return
     tell(f"Wrote a schema of {len(declared.names)} columns to {out}, every fact declared public.")
+
+
+def _seen_from(sources: Mapping[str, Any], before: Path, now: Path) -> dict[str, Any]:
+    """Return where linked tables are, as a file in another folder says it."""
+
+    def moved(place: str) -> str:
+        if Path(place).is_absolute() or before.resolve() == now.resolve():
+            return place
+        return os.path.relpath((before / place).resolve(), now.resolve())
+
+    found: dict[str, Any] = {}
+    for name, source in sources.items():
+        if isinstance(source, str):
+            found[name] = moved(source)
+        else:
+            url = source["url"]
+            found[name] = {**source, "url": url if "://" in url else moved(url)}
+    return found
+
+
+def _require_common(drafted: Schema, *, consent: bool) -> None:
+    """Refuse to declare values that hardly any record has, unless their owner says that they are public knowledge."""
+    rare = {column.name: len(column.rare_values) for column in drafted.columns if column.rare_values}
+    if not rare or consent:
+        return
+    names = list(rare)
+    counts = ", ".join(f"{name!r} ({rare[name]:,})" for name in names[:_SHOWN])
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    raise UsageError(
+        f"Values that hardly any record has stand in {counts}{more}; the draft lists them in the descriptions of these columns. Free text and names may be among them: take "
+        "out what is not public knowledge (out_of_domain: to-other keeps the rows), then declare the rest with --rare-are-public. Nothing was written."
+    )
 
 
 @app.command("import")

@@ -28,6 +28,7 @@ from understudy.cli.options import (
     MaxRowsOrAuto,
     MethodName,
     Mu,
+    NumbersOnly,
     OptionalSchema,
     OptionWords,
     OutName,
@@ -46,7 +47,9 @@ from understudy.cli.options import (
     TimeLimit,
     Unfinished,
     UnitName,
+    Verbose,
     WorkloadText,
+    Yes,
     columns_of,
     key_of,
     parse_budget,
@@ -63,7 +66,8 @@ from understudy.errors import UsageError
 if TYPE_CHECKING:
     from understudy.discovery import Discovery
     from understudy.mechanisms import Synthesizer
-    from understudy.schema import Schema
+    from understudy.mechanisms.rules import RulesEffect
+    from understudy.schema import Column, Schema
     from understudy.workflow import Delivery, Synthesis
 
 _COMBINING = {
@@ -87,9 +91,12 @@ def synth(
     method: MethodName = "auto",
     schema: OptionalSchema = None,
     discover: DiscoverShare = None,
+    numbers_only: NumbersOnly = False,
     schema_out: Annotated[
         Path | None,
-        typer.Option(help="With --discover: also write the schema that was measured to this file."),
+        typer.Option(
+            help="With --discover: the file for the schema that was measured. Default: beside the output, as in synthetic.schema.yaml."
+        ),
     ] = None,
     epsilon: Epsilon = None,
     delta: Delta = None,
@@ -118,9 +125,17 @@ def synth(
     model: Annotated[
         Path | None,
         typer.Option(
-            help="Also write the fitted model to this file; of several tables of events, a folder for their models."
+            help="File for the fitted model, from which further rows cost nothing. Default: beside the output, as in synthetic.understudy. "
+            "Of several tables of events a folder for their models, if one is named."
         ),
     ] = None,
+    no_model: Annotated[
+        bool,
+        typer.Option(
+            "--no-model",
+            help="Do not keep the model: more rows, intervals and evaluations of it then need another budget.",
+        ),
+    ] = False,
     seed: Seed = None,
     sets: Annotated[
         int | None,
@@ -164,6 +179,8 @@ def synth(
     accept_facts: AcceptFacts = False,
     accept_invariant: AcceptInvariant = False,
     by: By = None,
+    yes: Yes = False,
+    verbose: Verbose = False,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
@@ -174,10 +191,10 @@ def synth(
     and pays for nothing twice. A second run after the output was written spends again, or is refused. A ledger remembers
     the facts (schema, unit, reading) it was opened for; other ones need the owner's consent.
     """
-    from understudy.cli.output import print_json, progress_bar, say
-    from understudy.data.output import require_writable
+    from understudy.cli.output import go_on, print_json, progress_bar, say
     from understudy.schema import Schema
     from understudy.workflow import Delivery, Fit, Payment, described_by, plan_synthesis, reason_for
+    from understudy.workflow.delivery import beside
     from understudy.workflow.events import (
         entity_of,
         file_endings,
@@ -186,17 +203,22 @@ def synth(
         register_source,
         synthesize_register,
     )
+    from understudy.workflow.hold_out import describe_hold_out
     from understudy.workflow.public_data import require_apart
 
     require_apart(prior, table)
+    if no_model and model is not None:
+        raise UsageError(
+            "--model says where to keep the model, and --no-model not to keep it: leave one of them out."
+        )
     budget = parse_budget(epsilon, delta, rho, mu)
     several = register_source(table, schema)
     if several is not None:
         refuse_for_register(
-            flat=flat, discover=discover is not None, hold_out=hold_out is not None, population=population, prior=prior is not None,
+            flat=flat, discover=discover is not None, population=population, prior=prior is not None,
             rows_lost=rows_lost, sets=sets is not None, checkpoint=checkpoint is not None, chunk_rows=chunk_rows is not None,
             partition_by=partition_by is not None, table=in_database is not None, immutable=immutable, schema_out=schema_out is not None,
-            hold_out_file=hold_out_file is not None, header=header is not None, names=names is not None,
+            header=header is not None, names=names is not None,
         )  # fmt: skip
         key = several[1].pairs[0].plain["entity"]["id"]
         privacy_unit, _ = parse_unit_with_look(
@@ -205,6 +227,8 @@ def synth(
         with progress_bar("register", quiet=quiet or json) as progress:
             made = synthesize_register(
                 *several,
+                hold_out=hold_out,
+                hold_out_file=hold_out_file,
                 unit=privacy_unit,
                 budget=budget,
                 method=method,
@@ -227,6 +251,8 @@ def synth(
                 encoding=encoding,
                 progress=progress,
             )
+        if made.hold_out is not None:
+            say(describe_hold_out(made.hold_out, made.hold_out_file))
         delivered = Delivery(out=out, model=model, rows=rows, seed=seed)
         if json:
             print_json(_document(made, delivered))
@@ -243,10 +269,14 @@ def synth(
     )
     if given is not None:
         given.require_public()
-    if schema_out is not None:
-        if discover is None:
-            raise UsageError("--schema-out goes with --discover.")
-        require_writable(schema_out, what="schema file")
+    if schema_out is not None and discover is None:
+        raise UsageError("--schema-out goes with --discover.")
+    if numbers_only and discover is None:
+        raise UsageError("--numbers-only goes with --discover.")
+    if discover is not None and schema_out is None:
+        schema_out = beside(out, ".schema.yaml")
+    if model is None and not no_model:
+        model = beside(out, ".understudy")
     consent = parse_consent(accept_facts, accept_invariant, by)
     source = parse_source(table, in_database, immutable)[0] if linked is None else linked[0]
     columns = parse_header(header, names)
@@ -273,6 +303,7 @@ def synth(
         encoding=encoding,
         names=columns,
         header=header is True,
+        **({} if discover is None else {"numbers_only": numbers_only}),
     )
     synthesizer = mechanism(described)
     delivery = Delivery(
@@ -287,6 +318,7 @@ def synth(
         partition_by=columns_of(partition_by),
         jobs=jobs,
         endings=file_endings(source),
+        schema=schema_out,
     )
     fit = Fit(
         table=source,
@@ -311,13 +343,13 @@ def synth(
         ledger=ledger, table_name=table_name, another=another_ledger, consent=consent, unfinished=unfinished
     )
     planned = plan_synthesis(fit, payment=payment, delivery=delivery)
-    for note in (*filter(None, [planned.why]), *planned.notes):
+    for note in (*filter(None, [planned.why]), *planned.notes, *(planned.steps.details if verbose else ())):
         say(note)
+    if steps and not json:
+        go_on(yes=yes)
     shown = method if steps else synthesizer.name  # with discovery it is chosen later
     with progress_bar(shown, quiet=quiet or json) as progress:
         made = planned.run(progress=progress)
-    if schema_out is not None and made.discovery is not None:
-        made.discovery.schema.write(schema_out)
     if json:
         print_json(_document(made, delivery))
     else:
@@ -326,24 +358,57 @@ def synth(
 
 def discovered(found: Discovery) -> dict[str, Any]:
     """Return what was discovered as plain values."""
-    return {"columns": list(found.schema.names), "left_out": dict(found.left_out), "rows": found.rows}
+    return {
+        "columns": list(found.schema.names),
+        "left_out": dict(found.left_out),
+        "rows": found.rows,
+        "unordered_dates": list(found.unordered_dates),
+    }
 
 
 def tell_discovered(found: Discovery) -> None:
     """Say which columns were discovered, and which were left out and why."""
-    from understudy.cli.output import tell
+    from understudy.cli.output import print_table, tell
 
-    measured = [column.name for column in found.schema.columns if column.measured_facts]
-    tell(
-        f"Discovered {len(measured)} {'column' if len(measured) == 1 else 'columns'}: {', '.join(measured)}."
-    )
+    measured = [column for column in found.schema.columns if column.measured_facts]
+    many = f"Discovered {len(measured)} {'column' if len(measured) == 1 else 'columns'}"
+    print_table(many, ("column", "kind", "found", "every other entry"), map(_found, measured))
     for name, why in found.left_out.items():
         tell(f"Left out {name!r}: {why}.")
+    if free := found.unordered_dates:
+        tell(
+            f"Nothing ensures the order of dates ({', '.join(map(repr, free))}): discovery learns columns, not relations between them, so synthetic rows may "
+            "end before they begin. If one never comes before another, declare both in a schema with a rule such as 'departure >= arrival' "
+            "and give it with --schema before the next fit: docs/how-to/discover.md and docs/how-to/rules.md."
+        )
+
+
+def _found(column: Column) -> tuple[str, str, str, str]:
+    """Say what was found about a column, and what becomes of entries that are not of it."""
+    plain = column.to_dict()
+    values, bins = plain.get("values"), plain.get("bins")
+    if values is not None:
+        few = ", ".join(map(str, values[:4]))
+        words = f"{len(values):,} values: {few}" + ("" if len(values) <= 4 else ", ...")
+    elif bins is not None:
+        edges = bins["edges"] if isinstance(bins, dict) else bins
+        open_at = bins.get("open", "none") if isinstance(bins, dict) else "none"
+        low = "less than " if open_at in ("low", "both") else ""
+        words = f"{low}{edges[0]} to {edges[-1]}{' and more' if open_at in ('high', 'both') else ''}, {len(edges) - 1} bins"
+    elif "minimum" in plain:
+        words = f"{plain['minimum']} to {plain['maximum']}"
+    else:
+        words = "truth words"
+    rest = {"to-missing": "missing", "to-other": "other", "to-nearest": "nearest"}.get(
+        column.out_of_domain, column.out_of_domain
+    )
+    return column.name, column.kind, words, rest
 
 
 def _document(made: Synthesis, delivery: Delivery) -> dict[str, Any]:
     """Return the result as plain values."""
     done, sets = made.parts, delivery.sets
+    moved = _moved_by_rules(made, delivery)
     return {
         "method": made.model.provenance.method,
         **({"chosen": made.why} if made.why else {}),
@@ -363,7 +428,9 @@ def _document(made: Synthesis, delivery: Delivery) -> dict[str, Any]:
         ),
         **({} if sets is None else {"sets": list(map(str, made.written)), "how": delivery.how}),
         "model": None if delivery.model is None else str(delivery.model),
+        **({} if moved is None else {"rules": moved.to_dict()}),
         **({} if made.discovery is None else {"discovered": discovered(made.discovery)}),
+        **({} if delivery.schema is None else {"schema": str(delivery.schema)}),
         **({} if made.hold_out_file is None else {"hold_out_file": str(made.hold_out_file)}),
         "ledger": str(made.ledger),
         "repeated_answers": made.repeated,
@@ -371,9 +438,17 @@ def _document(made: Synthesis, delivery: Delivery) -> dict[str, Any]:
     }
 
 
+def _moved_by_rules(made: Synthesis, delivery: Delivery) -> RulesEffect | None:
+    """Return what rules did to the rows, where they are one table drawn from the model as it is."""
+    if made.frame is None or delivery.population:
+        return None
+    return made.model.effect_of_rules(made.frame)
+
+
 def _report(made: Synthesis, delivery: Delivery) -> None:
     """Say what was made and what it cost."""
     from understudy.cli.output import how_close, say, tell
+    from understudy.schema.problems import listing
 
     if made.repeated:
         say(
@@ -394,6 +469,8 @@ def _report(made: Synthesis, delivery: Delivery) -> None:
         tell(made.rows_per_person.describe())
     if made.parts is not None:
         tell(how_close(made.parts))
+    if (moved := _moved_by_rules(made, delivery)) is not None:
+        tell(moved.describe())
     if made.many is not None:
         tell(f"{delivery.sets} sets, made by {delivery.how}. {_COMBINING[made.many.kind]}")
     unresolved = made.model.unresolved(numbers=False)
@@ -402,12 +479,18 @@ def _report(made: Synthesis, delivery: Delivery) -> None:
         unresolved = unresolved.assign(at_most=unresolved["at_most"] / made.model.provenance.unit.max_rows)
     if len(unresolved):
         tell(
-            f"{len(unresolved):,} values of {unresolved['column'].nunique():,} columns are not resolved: at this budget they "
+            f"{len(unresolved):,} values of {unresolved['column'].nunique():,} columns ({listing(list(unresolved['column'].unique()), most=4)}) are not resolved: at this budget they "
             f"cannot be told from values with no rows at all (at most {unresolved['at_most'].max():,.0f}, with 95 % "
             "confidence each). Read nothing into how often they occur in the synthetic table."
         )
+    if delivery.schema is not None:
+        tell(
+            f"Wrote the schema that was measured to {delivery.schema}: `understudy evaluate` takes it (--schema)."
+        )
     if delivery.model is not None:
-        tell(f"Wrote the model to {delivery.model}.")
+        tell(
+            f"Wrote the model to {delivery.model}: `understudy sample` draws further rows from it at no cost."
+        )
     tell(f"Guarantee: {made.guarantee}")
     if made.new_ledger:
         tell(f"Made the ledger {made.ledger}, with this budget as the total for the table.")

@@ -38,7 +38,9 @@ def _prefix_index(
     matrix: npt.NDArray[Any], prefix: npt.NDArray[np.int64], prefix_sizes: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.uint32]:
     """Return the mixed-radix index of the shared columns, row by row."""
-    index = np.zeros(matrix.shape[1], np.uint32)
+    index = np.empty(matrix.shape[1], np.uint32)
+    for row in range(len(index)):  # zeros of NumPy's compile longer
+        index[row] = 0
     for i in range(len(prefix)):
         column = matrix[prefix[i]]
         size = np.uint32(prefix_sizes[i])
@@ -83,9 +85,11 @@ def add_counts(
         cells = prefix_cells * member_sizes[j]
         if cells <= SCRATCH_CELLS and cells <= n:
             scratch_cells = max(scratch_cells, cells)
-    scratch = np.zeros((2, scratch_cells), np.uint32)
-    left = scratch[0]
-    right = scratch[1]
+    left = np.empty(scratch_cells, np.uint32)
+    right = np.empty(scratch_cells, np.uint32)
+    for cell in range(scratch_cells):
+        left[cell] = 0
+        right[cell] = 0
     for j in range(len(members)):
         column = matrix[members[j]]
         size = np.uint32(member_sizes[j])

@@ -6,6 +6,7 @@ import datetime as dt
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from understudy.data.drafting.numbers import (
 )
 from understudy.data.drafting.writing import (
     date_formats,
+    has_decimal_commas,
     has_leading_zeros,
     is_not_known,
     may_be_thousands,
@@ -30,7 +32,9 @@ from understudy.schema import (
     Boolean,
     Categorical,
     Date,
+    Integer,
     Ordinal,
+    Real,
     Resolution,
     number_of,
     read_date,
@@ -179,6 +183,9 @@ def _from_entries(
             few = [(entry, times) for entry, times in times_of if _is_blank(entry) or entry not in texts]
             spelt = {str(entry): times for entry, times in found if entry in texts}
             return _from_entries(name, few, empty, max_categories, rows=rows, labels=labels, words=spelt)
+        commas = _with_commas(name, found, absent, max_categories, rows=rows)
+        if commas is not None:
+            return commas
     days = [read_date(entry) for entry in entries]
     if None not in days:
         return _from_dates(name, days, absent)
@@ -190,6 +197,27 @@ def _from_entries(
             reason=f"its dates can be read in several ways ({', '.join(formats)}); declare it by hand with its format"
         )
     return _from_text(name, *_named(found, absent), max_categories, rows=rows)
+
+
+def _with_commas(
+    name: str, found: list[tuple[Any, int]], absent: Absent, max_categories: int, *, rows: int
+) -> Found | None:
+    """Draft a column of numbers with decimal commas; None if it is none, or if its commas may separate thousands."""
+    if not has_decimal_commas([entry for entry, _ in found]):
+        return None
+    entries = [entry.replace(",", ".") for entry, _ in found]
+    drafted = draft_numbers(
+        name,
+        entries,
+        np.array([float(entry) for entry in entries]),
+        np.array([times for _, times in found], dtype=np.int64),
+        absent,
+        rows=rows,
+        max_categories=max_categories,
+    )
+    if isinstance(drafted.column, Integer | Real):
+        return replace(drafted, column=replace(drafted.column, decimal=","))
+    return None
 
 
 def _is_blank(entry: Any) -> bool:

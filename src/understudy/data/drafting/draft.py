@@ -11,9 +11,10 @@ import numpy as np
 
 from understudy.data.drafting.columns import draft_column
 from understudy.data.drafting.found import Found, percent
+from understudy.data.drafting.numbers import RARE_ROWS
 from understudy.data.drafting.relations import proposals
 from understudy.errors import DataError, SchemaError
-from understudy.schema import Categorical, Column, Schema
+from understudy.schema import Column, Schema
 from understudy.schema.problems import MAX_COLUMNS
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 _ONE_BIN = 0.9
 _ONE_VALUE = 0.95
 _MANY_MISSING = 0.5
-_RARE_ROWS = 10
 _FEW_ROWS = 50
 
 
@@ -158,9 +158,11 @@ def draft(
         if found.column is None:
             left_out[column] = found.reason
             continue
-        columns.append(_described(found.column, (descriptions or {}).get(column, "")))
-        if remark := _remark(found, series):
-            remarks[column] = remark
+        said, rare = _remark(found, series)
+        described = _described(found.column, (descriptions or {}).get(column, ""))
+        columns.append(described.marked_rare(rare))
+        if said:
+            remarks[column] = said
     if not columns:
         reasons = "; ".join(f"{column!r}: {reason}" for column, reason in left_out.items())
         raise SchemaError(f"No column could be drafted. {reasons}.")
@@ -204,11 +206,12 @@ def _described(column: Column, text: str) -> Column:
     return replace(column, description=meaning)
 
 
-def _remark(found: Found, series: pd.Series[Any]) -> str:
-    """Return everything a careful reader would say about one drafted column, as one remark."""
+def _remark(found: Found, series: pd.Series[Any]) -> tuple[str, list[str]]:
+    """Return everything a careful reader would say about one drafted column, as one remark; and its values that are rare."""
     column = found.column
     assert column is not None
     said = list(found.remarks)
+    rare: list[str] = []
     codes, problems = column.try_encode(series)
     if problems:  # an entry that the draft cannot hold would be a mistake of the drafting
         raise DataError(f"The column {column.name!r} does not fit its own draft. Declare it by hand.")
@@ -227,14 +230,18 @@ def _remark(found: Found, series: pd.Series[Any]) -> str:
             said.append(f"{percent(share)} of the entries fall into one bin; divide it")
         elif share >= _ONE_VALUE:
             said.append(f"{percent(share)} of the entries have one value")
-        if isinstance(column, Categorical):
-            rare = int(((present > 0) & (present < _RARE_ROWS)).sum())
-            if rare:
-                said.append(
-                    f"values with fewer than {_RARE_ROWS} rows: {rare:,} of {column.value_count:,}; make sure that such values are public "
-                    "knowledge"
-                )
-    return "" if not said else ". ".join(text[:1].upper() + text[1:] for text in said) + "."
+    listed = getattr(column, "values", None) or ()
+    if (
+        len(listed) == column.value_count
+    ):  # of any number of rows: in a small table every value may be somebody's
+        few = (present > 0) & (present < RARE_ROWS)
+        rare = [str(value) for value, is_rare in zip(listed, few, strict=True) if is_rare]
+    if rare:
+        said.append(
+            f"values with fewer than {RARE_ROWS} rows: {len(rare):,} of {column.value_count:,}; make sure that such values are public "
+            "knowledge (schema declare asks for --rare-are-public)"
+        )
+    return ("" if not said else ". ".join(text[:1].upper() + text[1:] for text in said) + "."), rare
 
 
 def _is_wide(column: Column, code: int) -> bool:

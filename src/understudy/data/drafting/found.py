@@ -88,7 +88,8 @@ class Absent:
         if not texts:
             return ""
         share = sum(times for text, times in self.spelt.items() if text.strip()) / rows
-        return f"{' and '.join(texts)} ({percent(share)} of the entries) is proposed as missing"
+        verb = "is" if len(texts) == 1 else "are"
+        return f"{' and '.join(texts)} ({percent(share)} of the entries) {verb} proposed as missing"
 
 
 def percent(share: float) -> str:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Iterable
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+from understudy.schema.coding.names import NUMBER_WORDS, words_of
+
 _KEY = frozenset({"id", "ids", "uuid", "guid", "ssn", "key", "mrn", "iban", "email", "phone", "pid"})
-_NUMBER = frozenset({"nbr", "nr", "no", "num", "number", "nummer"})
 _SOMEBODY = frozenset(
     {"patient", "person", "customer", "client", "member", "user", "student", "pupil", "employee", "household", "subject",
-     "participant", "respondent", "citizen", "account", "card"}
+     "participant", "respondent", "citizen", "account", "card", "guest", "visitor", "passenger", "donor", "tenant", "insured"}
 )  # fmt: skip
 _CODE = frozenset(
     {"code", "codes", "agent", "company", "zip", "zipcode", "postcode", "postal", "plz", "icd", "diag", "diagnosis", "fips",
@@ -21,31 +21,6 @@ _CODE = frozenset(
      "branch", "station", "carrier", "vendor", "supplier", "sku", "isbn", "region", "district", "dept", "department",
      "airport", "operator", "type", "status", "category"}
 )  # fmt: skip
-
-_RANGES: dict[str, tuple[tuple[int, int], ...]] = {
-    "minute": ((0, 59),),
-    "hour": ((0, 23), (1, 24)),
-    "weekday": ((0, 6), (1, 7)),
-    "day": ((1, 31),),
-    "week": ((1, 53),),
-    "month": ((1, 12),),
-    "quarter": ((1, 4),),
-}
-_OTHER_WORDS = {
-    "dow": "weekday",
-    "wday": "weekday",
-    "mday": "day",
-    "dom": "day",
-    "isoweek": "week",
-    "hr": "hour",
-}
-_PHRASES: dict[tuple[str, ...], str] = {
-    ("day", "of", "month"): "day",
-    ("day", "of", "week"): "weekday",
-    ("hour", "of", "day"): "hour",
-    ("week", "of", "year"): "week",
-    ("month", "of", "year"): "month",
-}
 
 MONTHS: tuple[tuple[str, ...], ...] = (
     ("january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
@@ -68,20 +43,6 @@ WEEKDAYS: tuple[tuple[str, ...], ...] = (
 """Names of the weekdays in lower case, Monday first."""
 
 
-def words_of(name: str) -> list[str]:
-    """Return the words of a column's name in lower case, without trailing numbers.
-
-    Examples
-    --------
-    >>> words_of("patient_nbr"), words_of("customerId"), words_of("diag_1"), words_of("ZIP code")
-    (['patient', 'nbr'], ['customer', 'id'], ['diag'], ['zip', 'code'])
-    """
-    words = [word.lower() for word in _WORD.findall(name)]
-    while words and words[-1].isdigit():
-        words.pop()
-    return words
-
-
 def key_of(name: str) -> Literal["key", "number", ""]:
     """Return whether a name says that the entries tell records or people apart, plainly or perhaps.
 
@@ -95,7 +56,30 @@ def key_of(name: str) -> Literal["key", "number", ""]:
         return ""
     if words[-1] in _KEY or words[0] in _KEY - {"key"}:
         return "key"
-    return "number" if words[-1] in _NUMBER | _SOMEBODY else ""
+    return "number" if words[-1] in NUMBER_WORDS | _SOMEBODY else ""
+
+
+def columns_of_persons(names: Iterable[str]) -> list[str]:
+    """Return the columns whose names say that they may tell people apart: those of keys if there are some, otherwise those that name somebody.
+
+    Examples
+    --------
+    >>> columns_of_persons(["guest_id", "repeat_guest", "age"]), columns_of_persons(["customer", "rooms"])
+    (['guest_id'], ['customer'])
+    >>> columns_of_persons(["patient_nbr", "booking_no", "number_of_rooms", "api_key"])
+    ['patient_nbr']
+    """
+    keys, somebody = [], []
+    for name in names:
+        words = words_of(name)
+        if not words:
+            continue
+        plain = words[-1] in _KEY - {"key"} or words[0] in _KEY - {"key"}
+        if plain or (words[-1] in NUMBER_WORDS | _KEY and not _SOMEBODY.isdisjoint(words)):
+            keys.append(name)
+        elif words[-1] in _SOMEBODY:
+            somebody.append(name)
+    return keys or somebody
 
 
 def is_code_name(name: str) -> bool:
@@ -108,29 +92,6 @@ def is_code_name(name: str) -> bool:
     """
     words = words_of(name)
     return bool(words) and words[-1] in _CODE
-
-
-def calendar_range(name: str, low: int, high: int) -> tuple[int, int] | None:
-    """Return the range of a part of the calendar that a column is named after, if its numbers lie in it.
-
-    Examples
-    --------
-    >>> calendar_range("arrival_day", 1, 30), calendar_range("arrival_date_week_number", 2, 53)
-    ((1, 31), (1, 53))
-    >>> calendar_range("hours_per_week", 1, 40), calendar_range("month", 0, 11), calendar_range("hour", 0, 22)
-    (None, None, (0, 23))
-    """
-    words = words_of(name)
-    while words and words[-1] in _NUMBER:
-        words.pop()
-    if not words or (len(words) > 1 and words[-2] in ("per", "in", "a", "last")):
-        return None
-    part = _PHRASES.get(tuple(words[-3:]), _OTHER_WORDS.get(words[-1], words[-1]))
-    if words[-2:-1] == ["of"] and tuple(words[-3:]) not in _PHRASES:
-        return None
-    return next(
-        ((first, last) for first, last in _RANGES.get(part, ()) if first <= low and high <= last), None
-    )
 
 
 def is_year(name: str, low: int, high: int) -> bool:

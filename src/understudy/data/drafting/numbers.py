@@ -17,9 +17,10 @@ from understudy.data.drafting.edges import (
     without_outliers,
 )
 from understudy.data.drafting.found import Absent, Found, percent
-from understudy.data.drafting.hints import are_codes, calendar_range, is_code_name, is_year, key_of
+from understudy.data.drafting.hints import are_codes, is_code_name, is_year, key_of
 from understudy.data.drafting.writing import decimals_of, unit_of
 from understudy.schema import Categorical, Integer, Real
+from understudy.schema.coding.names import calendar_range
 
 FEW_ROWS = 20
 NEARLY_EACH = 0.9
@@ -40,6 +41,10 @@ _NO_ANSWER = re.compile(
 _CODE = re.compile(r"[A-Za-z]{0,3}-?[0-9][0-9A-Za-z.-]*")
 _CODES_PER_CATEGORY = 10
 """How many more codes a column with levels may list than one without."""
+RARE_ROWS = 10
+"""Values with fewer rows are marked as rare; where a column has too many different entries they are not listed at all."""
+_NEARLY_ALL = 0.98
+"""The share of the entries that codes beyond the usual number of categories are listed for."""
 _ROWS_OF_A_THING = 50
 """Rows per entry from which a key is more likely to name things (shops, products) than people."""
 
@@ -109,12 +114,17 @@ def draft_numbers(
     named = {float(code) for code in labels or {} if isinstance(code, int | float)}
     if whole and named and float(np.isin(values, list(named)).mean()) >= _LABELLED:
         return _labelled(name, values, absent, labels or {})
-    apart = sentinels(values, counts) | _labelled_missing(values, counts, labels or {})
+    code = whole and not infinite and _is_code(name, values, counts)
+    apart = sentinels(values, counts)
+    if code:  # codes have no order, so that none lies apart: 999 is one of them
+        apart = {number: often for number, often in apart.items() if number < 0}
+    apart |= _labelled_missing(values, counts, labels or {})
     remarks = [absent.remark(rows)]
     if apart:
+        one = len(apart) == 1
         remarks.append(
-            f"{' and '.join(map(str, apart))} ({percent(sum(apart.values()) / rows)} of the entries) lies apart from all other "
-            "numbers and is proposed as missing; list it among the values if it is one"
+            f"{' and '.join(map(str, apart))} ({percent(sum(apart.values()) / rows)} of the entries) {'lies' if one else 'lie'} apart from all other "
+            f"numbers and {'is' if one else 'are'} proposed as missing; list {'it' if one else 'them'} among the values if {'it is one' if one else 'they are some'}"
         )
         inside = ~np.isin(values, list(apart))
         values, counts = values[inside], counts[inside]
@@ -122,7 +132,7 @@ def draft_numbers(
     key = _key(name, values, counts, whole=whole, max_categories=max_categories)
     if key is not None:
         return key
-    if whole and not infinite and _is_code(name, values, counts, max_categories):
+    if code and len(values) > 2:
         fields = absent.fields(named=True, numbers=apart)
         return draft_codes(
             name,
@@ -203,7 +213,7 @@ def repeating_key(most: int) -> Found:
     )
 
 
-def _is_code(name: str, values: Values, counts: Counts, max_categories: int) -> bool:
+def _is_code(name: str, values: Values, counts: Counts) -> bool:
     if len(values) < 3 or int(counts.sum()) < FEW_ROWS:
         return False
     if is_code_name(name) or key_of(name) == "key":
@@ -220,19 +230,31 @@ def draft_codes(
     rows = sum(times.values())
     if len(times) > NEARLY_EACH * rows and rows >= FEW_ROWS:
         return Found(reason="it looks like an identifier: almost every row has its own entry")
-    kept = sorted(times, key=lambda value: (-times[value], str(value)))[:max_categories]
+    ordered = sorted(times, key=lambda value: (-times[value], str(value)))
+    kept = ordered[:max_categories]
     found = [*remarks]
     policy: dict[str, Any] = {}
-    lengths = prefixes(list(times)) if len(times) > max_categories else ()
+    lengths = prefixes(ordered) if len(times) > max_categories else ()
+    if len(times) > max_categories and not lengths:
+        codes = is_code_name(name) or all(isinstance(value, int) for value in ordered)
+        listed = _most_of(ordered, times, max_categories) if codes else kept
+        kept = [value for value in listed if times[value] >= RARE_ROWS]
+        if not kept:
+            return Found(
+                reason="it looks like free text: hardly any of its entries occur more than a few times; group it into categories first"
+            )
     if lengths:
-        kept = sorted(times, key=lambda value: (-times[value], str(value)))[
-            : _CODES_PER_CATEGORY * max_categories
-        ]
+        kept = ordered[: _CODES_PER_CATEGORY * max_categories]
         policy["levels"] = {"prefix": list(lengths)}
         found.append(
             f"it has {len(times):,} different codes and is modelled in groups of codes that begin alike (levels). List the codes from "
             "public knowledge, or use the levels of a public classification"
         )
+    advice = (
+        ""
+        if lengths
+        else ". List the codes from public knowledge, give them levels, or raise --max-categories"
+    )
     if len(times) > len(kept):
         kept = [value for value in kept if value != "other"]
         policy["out_of_domain"] = "to-other"
@@ -243,12 +265,22 @@ def draft_codes(
                 "them from public knowledge, group them, or leave them out"
             )
         found.append(
-            f"it has {len(times):,} different entries; the {len(kept):,} most frequent ones are kept ({percent(covered)} of the "
-            "entries) and the rest becomes other. List the codes from public knowledge, give them levels, or raise "
-            "--max-categories"
+            f"{'' if lengths else f'it has {len(times):,} different entries; '}the {len(kept):,} most frequent ones are kept ({percent(covered)} of the "
+            f"entries) and the rest becomes other{advice}"
         )
     column = Categorical(name, values=tuple(sorted(kept)), origin="from-data", **missing, **policy)
     return Found(column, remarks=tuple(filter(None, found)))
+
+
+def _most_of(ordered: Sequence[Any], times: Mapping[Any, int], max_categories: int) -> Sequence[Any]:
+    """Return the most frequent codes: so many as a column may have, and more where that is needed for nearly all entries."""
+    needed, rows = 0, sum(times.values())
+    for number, value in enumerate(ordered, start=1):
+        needed += times[value]
+        enough = number >= max_categories and needed >= _NEARLY_ALL * rows
+        if enough or number == _CODES_PER_CATEGORY * max_categories:
+            return ordered[:number]
+    return ordered
 
 
 def prefixes(values: Sequence[Any]) -> tuple[int, ...]:

@@ -16,6 +16,7 @@ _DAYS = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%Y/%m/%d",
          "%m/%d/%y", "%d %b %Y", "%d %B %Y", "%b %d, %Y", "%B %d, %Y")  # fmt: skip
 _TIMES = ("", " %H:%M", " %H:%M:%S")
 _GROUPED = re.compile(r"\s*[-+]?[1-9]\d{0,2}(?:\.\d{3})+\s*", re.ASCII)
+_DECIMAL_COMMA = re.compile(r"\s*[-+]?\d+(?:,(\d+))?\s*", re.ASCII)
 _SMALL = re.compile(r"\s*[-+]?\d{1,3}\s*", re.ASCII)
 _SIGN = r"[$€£¥₹%]"
 _PEOPLE = re.compile(
@@ -83,6 +84,23 @@ def may_be_thousands(entries: Sequence[Any]) -> bool:
     return any(grouped) and all(
         big or _SMALL.fullmatch(entry) for big, entry in zip(grouped, entries, strict=True)
     )
+
+
+def has_decimal_commas(entries: Sequence[Any]) -> bool:
+    """Whether entries are numbers whose commas are decimal ones: not where every comma is followed by three digits, which may be thousands.
+
+    Examples
+    --------
+    >>> has_decimal_commas(["36,33", "60"]), has_decimal_commas(["0,125", "0,5"]), has_decimal_commas(["1,234", "900"])
+    (True, True, False)
+    >>> has_decimal_commas(["36.33", "60"]), has_decimal_commas(["1.234,50"]), has_decimal_commas(["1,5 kg"])
+    (False, False, False)
+    """
+    if not all(isinstance(entry, str) for entry in entries):
+        return False
+    parts = [_DECIMAL_COMMA.fullmatch(entry) for entry in entries]
+    fractions = [match[1] for match in parts if match is not None and match[1] is not None]
+    return all(parts) and any(len(digits) != 3 for digits in fractions)
 
 
 def written_for_people(entries: Sequence[Any]) -> bool:

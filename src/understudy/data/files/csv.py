@@ -121,10 +121,12 @@ class CsvStream:
             source = pa.CompressedInputStream(raw, "gzip") if self._compressed else raw
             # Arrow takes its own copy of the header, so that trimmed and given names reach it as they stand here.
             renamed = self._headless or self._trimmed
+            # UTF-8, with or without a mark, Arrow reads by itself; other encodings it hands to Python, from a thread that may outlive what is read here.
+            encoding = "utf8" if self._encoding == "utf-8-sig" else self._encoding
             batches = arrow_csv.open_csv(
                 source,
                 read_options=arrow_csv.ReadOptions(
-                    encoding=self._encoding,
+                    encoding=encoding,
                     block_size=_BLOCK_BYTES,
                     column_names=self.header if renamed else None,
                     skip_rows_after_names=1 if renamed and not self._headless else 0,

@@ -44,10 +44,10 @@ from understudy.data.persons import (
     person_keys,
 )
 from understudy.data.prepare import Preparation
-from understudy.data.sql.engines import SparkSession_, connect
-from understudy.data.sql.session import changed, check_columns
-from understudy.data.sql.source import Database
-from understudy.data.table import DEFAULT_CHUNK_ROWS, Encoded, read_without
+from understudy.data.sql.engines import SparkSession_
+from understudy.data.sql.session import changed
+from understudy.data.sql.table import DatabaseTable
+from understudy.data.table import DEFAULT_CHUNK_ROWS, read_without
 from understudy.errors import DataError, Problems
 from understudy.schema import Domain
 from understudy.schema.coding.cells import MISSING, OUTSIDE, UNREADABLE
@@ -312,7 +312,7 @@ def _kinds(letter: str, width: int, *others: str) -> str:
 # What runs on the driver.
 
 
-class SparkTable(Encoded):
+class SparkTable(DatabaseTable):
     """A table of a Spark cluster, encoded and counted by its executors.
 
     Opening it encodes every record once, on the executors, and checks it. Every round of questions is a job; nothing is held here.
@@ -341,31 +341,13 @@ class SparkTable(Encoded):
     The table is private. Counts come from jobs that ended and saw as many rows as when the table was opened.
     """
 
-    def __init__(
-        self,
-        source: Database | SparkSession_,
-        schema: Schema,
-        *,
-        id_column: str | None = None,
-        prepare: Preparation | None = None,
-        max_memory_mb: int = 1024,
-    ) -> None:
-        session = connect(source) if isinstance(source, Database) else source
-        assert isinstance(session, SparkSession_)
-        self._session = session
-        self._schema = schema
-        self._id_column = id_column
-        self._prepare = prepare or Preparation()
-        self._filtered = bool(self._prepare.rules)
-        self._limit = max(int(max_memory_mb * 2**20), 1 << 24)
-        self._header = list(session.relation.columns)
-        self._kept: Any = None
-        wanted = [*schema.names, *([] if id_column is None else [id_column])]
-        check_columns(session, self._prepare.wanted(wanted, self._header), schema=schema)
-        self._rows = self._counted([()], self._work(schema.names, id_column)).rows
+    _session: SparkSession_
 
-    def __repr__(self) -> str:
-        return f"SparkTable({len(self._schema.domain)} columns; records not shown)"
+    def _begin(self, needed: Sequence[str]) -> None:
+        assert isinstance(self._session, SparkSession_)
+        self._limit = max(self._limit, 1 << 24)
+        self._kept: Any = None
+        self._rows = self._counted([()], self._work(self._schema.names, self._id_column)).rows
 
     def count_many(self, cliques: Iterable[Sequence[str]]) -> list[Counts]:
         """Return the exact marginals of several cliques; one job for up to ``JOB_CELLS`` cells. Private."""

@@ -11,9 +11,10 @@ from understudy.data.arrow import ArrowTable
 from understudy.data.persons import id_text
 from understudy.data.prepare import Preparation, PreparedStream
 from understudy.data.sql.engines import connect
-from understudy.data.sql.session import Session, check_columns
+from understudy.data.sql.session import Session, changed, check_columns
 from understudy.data.sql.source import Database
 from understudy.data.table import DEFAULT_CHUNK_ROWS, Encoded, Table
+from understudy.errors import DataError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -81,7 +82,46 @@ def _with_plain_ids(batch: pa.RecordBatch, ids: str) -> pa.RecordBatch:
     return batch.set_column(place, ids, pa.array(texts, pa.string()).take(coded.indices))
 
 
-class SqlTable(Encoded):
+class DatabaseTable(Encoded):
+    """What tables of every engine have in common: a session, columns that are there and fit, rules that leave records out.
+
+    An engine reads the records in `_begin`; the parameters are those of `SqlTable`.
+    """
+
+    def __init__(
+        self,
+        source: Database | Session,
+        schema: Schema,
+        *,
+        id_column: str | None = None,
+        prepare: Preparation | None = None,
+        max_memory_mb: int = 1024,
+    ) -> None:
+        self._session = connect(source) if isinstance(source, Database) else source
+        self._schema = schema
+        self._id_column = id_column
+        self._prepare = prepare or Preparation()
+        self._filtered = bool(self._prepare.rules)
+        self._limit = int(max_memory_mb * 2**20)
+        self._header = list(self._session.relation.columns)
+        wanted = [*schema.names, *([] if id_column is None else [id_column])]
+        needed = self._prepare.wanted(wanted, self._header)
+        check_columns(self._session, needed, schema=schema)
+        self._begin(needed)
+
+    def _begin(self, needed: Sequence[str]) -> None:
+        """Read every record once, of the columns that are needed."""
+        raise TypeError("DatabaseTable is a base; use read_table.")
+
+
+class _Streamed(ArrowTable):
+    """Records that are streamed from a database again for every round of questions."""
+
+    def _changed(self) -> DataError:
+        return changed(self._stream.label)
+
+
+class SqlTable(DatabaseTable):
     """A table in DuckDB, PostgreSQL or another engine than Spark.
 
     Opening it reads and checks every record once. If the codes fit the memory limit they stay here, and the database is not asked again;
@@ -126,34 +166,18 @@ class SqlTable(Encoded):
     [1, 2]
     """
 
-    def __init__(
-        self,
-        source: Database | Session,
-        schema: Schema,
-        *,
-        id_column: str | None = None,
-        prepare: Preparation | None = None,
-        max_memory_mb: int = 1024,
-    ) -> None:
+    def _begin(self, needed: Sequence[str]) -> None:
         from understudy.data.sources import load  # which reads databases too
 
-        self._session = connect(source) if isinstance(source, Database) else source
-        self._schema = schema
-        self._filtered = bool(prepare and prepare.rules)
-        wanted = [*schema.names, *([] if id_column is None else [id_column])]
-        header = list(self._session.relation.columns)
-        needed = wanted if prepare is None else prepare.wanted(wanted, header)
-        check_columns(self._session, needed, schema=schema)
-
         def stream(order_by: Sequence[str] = ()) -> Stream:
-            raw = SqlStream(self._session, id_column=id_column, order_by=order_by)
-            return PreparedStream(raw, prepare, header) if prepare else raw
+            raw = SqlStream(self._session, id_column=self._id_column, order_by=order_by)
+            return PreparedStream(raw, self._prepare, self._header) if self._prepare else raw
 
         self._in_order = stream(needed)
         coming = stream()
         self._inside: Table = load(
-            coming, schema, id_column, int(max_memory_mb * 2**20), filtered=self._filtered
-        ) or ArrowTable(coming, schema, id_column=id_column, filtered=self._filtered)
+            coming, self._schema, self._id_column, self._limit, filtered=self._filtered
+        ) or _Streamed(coming, self._schema, id_column=self._id_column, filtered=self._filtered)
 
     def __repr__(self) -> str:
         return f"SqlTable({self._session.source.kind}, {len(self._schema.domain)} columns; records not shown)"

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 
 from understudy.engine.graphical.factors import (
     Array,
@@ -31,6 +32,9 @@ from understudy.errors import ConstraintError
 
 _WORTH_GROUPING = 256
 """Bags with fewer cells than this are not worth an intermediate table."""
+
+_PAIRS_AT_ONCE = 1 << 20
+"""How many tables are compared with how many unions at a time: eight bytes each."""
 
 
 @dataclass
@@ -110,21 +114,31 @@ def _group(
     while len(items) > 1:
         bits = np.array([_compress(item.mask, columns) for item in items], dtype=np.uint64)
         left, right = np.triu_indices(len(items), k=1)
-        union = bits[left] | bits[right]
+        union, first_pair = np.unique(bits[left] | bits[right], return_index=True)
         cells = np.ones(len(union))
         for place, column in enumerate(columns):
             cells[(union >> np.uint64(place)) & np.uint64(1) > 0] *= tree.sizes[column]
-        count = (bits & ~union[:, None] == 0).sum(axis=1)
+        count = _contained(bits, union)
         gain = (count - 1) * float(whole) - (count + 1) * cells
-        best = int(np.argmax(gain))
-        if gain[best] <= 0:
+        if gain.max() <= 0:
             break
+        best = int(first_pair[gain == gain.max()].min())
         mask = items[left[best]].mask | items[right[best]].mask
         inside = [item for item in items if item.mask & mask == item.mask]
         items = [item for item in items if item.mask & mask != item.mask]
         items.append(Branch(mask, node=first + len(groups), below=inside))
         groups.append(from_mask(mask))
     return items
+
+
+def _contained(bits: npt.NDArray[np.uint64], unions: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
+    """Count, for every union, the tables whose columns it holds; a slice of unions at a time, so that memory stays small."""
+    count = np.empty(len(unions), dtype=np.int64)
+    step = max(1, _PAIRS_AT_ONCE // len(bits))
+    for start in range(0, len(unions), step):
+        part = ~unions[start : start + step, None]
+        count[start : start + step] = (bits & part == 0).sum(axis=1)
+    return count
 
 
 def _compress(mask: int, columns: Columns) -> int:

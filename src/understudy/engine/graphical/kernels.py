@@ -535,7 +535,9 @@ def contract(left, right, out):  # type: ignore[no-untyped-def]
 @compiled()
 def order_by_group(group, permutation, n_groups):  # type: ignore[no-untyped-def]
     """List the records group by group, in the order of a permutation within each group."""
-    starts = np.zeros(n_groups + 1, np.int64)
+    starts = np.empty(n_groups + 1, np.int64)
+    for i in range(n_groups + 1):
+        starts[i] = 0
     for r in range(group.shape[0]):
         starts[group[r] + 1] += 1
     for g in range(n_groups):

@@ -13,12 +13,14 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.curator import Curator, SealedCounts
+from understudy.curator.sealed import require_seals
 from understudy.errors import BudgetError, NoSuchGuarantee
 from understudy.privacy import Unit
 from understudy.privacy.count_models.laws import CountLaw
 from understudy.privacy.count_models.solving import draw_counts, largest_count, released_delta
 from understudy.privacy.count_models.urn import UrnPrior, draw_urn
 from understudy.privacy.events import ApproxEvent, Composed, PureEvent
+from understudy.privacy.own import own
 
 IntArray = npt.NDArray[np.int64]
 
@@ -71,6 +73,8 @@ def redraw(
     law. :func:`understudy.privacy.count_models.solving.released_delta` is the largest hockey-stick divergence over all such changes, with the
     error of the sampler. Empty cells are redrawn like all others, so which cells were occupied does not show.
     """
+    law, epsilon = own(law, CountLaw), float(epsilon)
+    require_seals([sealed], SealedCounts)
     event = redraw_event(law, epsilon=epsilon, unit=curator.unit)
     exact = np.asarray(sealed._exact, dtype=np.int64).reshape(sealed.shape)
     found: IntArray = curator._answer(
@@ -117,6 +121,9 @@ def draw_from_urns(
     :mod:`understudy.privacy.count_models.urn`). Several tables of the same rows compose. Leaving out rows by their cell turns a
     replaced row into an added or removed one at worst, which costs the same.
     """
+    sealed, priors = list(sealed), [own(prior, UrnPrior) for prior in priors]
+    require_seals(sealed, SealedCounts)
+    possible = None if possible is None else np.asarray(possible, dtype=np.bool_)
     if len(sealed) != len(priors):
         raise BudgetError(f"Need one prior per table; got {len(priors)} for {len(sealed)}.")
     if possible is not None and (

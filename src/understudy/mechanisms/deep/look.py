@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -49,6 +49,7 @@ from understudy.privacy.accounting.subsampled import approximated, approximated_
 from understudy.privacy.events import Approximated, Composed, GaussianEvent, SubsampledGaussianEvent
 from understudy.privacy.exact_floats import float_up, sqrt_up
 from understudy.privacy.noise.randomness import Randomness
+from understudy.privacy.own import own, own_noise
 
 # ----------------------------------------------------------------------------------------
 # What conversations that are paid for at once have in common: one-way marginals measured beside them, and records as codes.
@@ -68,7 +69,7 @@ class Paid(Sealed):
         self._randomness = curator._randomness
         self._table = curator._table
         self._domain = curator.domain
-        self._noises = tuple(noises)
+        self._noises = tuple(own_noise(noise) for noise in noises)
         self._measured = False
 
     @hide_errors
@@ -165,7 +166,7 @@ class TrainingPlan:
         if self.steps < 1:
             raise BudgetError(f"Training needs at least one step, not {self.steps}.")
         check_noises(self.critic.layout, self.marginals)
-        if not all(isinstance(noise, Gaussian) for noise in self.marginals):
+        if not all(type(noise) is Gaussian for noise in self.marginals):
             raise BudgetError(
                 "Marginals beside a training have Gaussian noise: the accountant composes nothing else with it."
             )
@@ -218,6 +219,10 @@ def open_training(curator: Curator, plan: TrainingPlan, *, event: Approximated, 
 
     The two numbers that are charged are not taken on trust: the accountant must find that the acts keep them.
     """
+    critic = own(plan.critic, Critic)
+    critic = replace(critic, layout=own(critic.layout, Layout))
+    noises = tuple(own(noise, Gaussian) for noise in plan.marginals)
+    plan = replace(own(plan, TrainingPlan), critic=critic, marginals=noises)
     drawn = plan.drawn(curator.unit)
     if event.events != drawn:
         raise BudgetError("The event to be charged is not the one of this plan and unit.")
@@ -261,6 +266,10 @@ class Training(Paid):
         the batch, each record of it adds a vector of whole numbers of norm at most ``reach``, and every component gets fresh rounded
         Gaussian noise of ``noise_multiplier`` times ``reach``. The network is public.
         """
+        weights = [
+            (np.array(matrix, dtype=np.float64), np.array(constants, dtype=np.float64))
+            for matrix, constants in weights
+        ]
         if self._left < 1:
             raise BudgetError(f"All {self._plan.steps} steps that were paid for have been taken.")
         self._left -= 1
@@ -401,6 +410,9 @@ def open_panel(curator: Curator, plan: PanelPlan, *, generator: np.random.Genera
     -------
     In: private. Out: under seal; see the head of this module.
     """
+    layout, noise = own(plan.layout, Layout), own_noise(plan.noise)
+    noises = tuple(own_noise(item) for item in plan.marginals)
+    plan = replace(own(plan, PanelPlan), layout=layout, noise=noise, marginals=noises)
     check_fit(curator, plan.layout)
     if plan.whole and not deals_people(curator):
         raise BudgetError(
@@ -449,9 +461,11 @@ class Panel(Paid):
         k, h = plan.teachers, plan.hidden
         bound = 1 / math.sqrt(max(1, len(plan.layout.sizes)))
         self._parameters: list[Singles] = [
-            generator.uniform(-bound, bound, (k, width, h)).astype(np.float32),
+            np.array(generator.uniform(-bound, bound, (k, width, h)), dtype=np.float32),
             np.zeros((k, 1, h), dtype=np.float32),
-            (generator.uniform(-1, 1, (k, h, 1)) / math.sqrt(h)).astype(np.float32),
+            (np.array(generator.uniform(-1, 1, (k, h, 1)), dtype=np.float64) / math.sqrt(h)).astype(
+                np.float32
+            ),
             np.zeros((k, 1, 1), dtype=np.float32),
         ]
         self._first = [np.zeros_like(item) for item in self._parameters]
@@ -474,6 +488,7 @@ class Panel(Paid):
         conditions
             The column of each that is shown as its condition.
         """
+        made_up, conditions = np.array(made_up, dtype=np.int64), np.array(conditions, dtype=np.int64)
         k, m, width = self._plan.teachers, self._plan.batch, len(self._domain)
         real, shown, weights = self._draw()
         fake = self._inputs(made_up, conditions).reshape(k, m, -1)
@@ -539,6 +554,7 @@ class Panel(Paid):
         In: private. Out: releasable, some of the questions that :func:`open_panel` charged for (head of this module). One unit changes the
         votes of at most ``max_rows`` teachers, or of one where people are dealt as a whole, so each number by at most as much, and every number gets fresh noise.
         """
+        made_up, conditions = np.array(made_up, dtype=np.int64), np.array(conditions, dtype=np.int64)
         if len(made_up) > self._left:
             raise BudgetError(f"{self._left} of the {self._plan.questions} questions paid for are left.")
         self._left -= len(made_up)

@@ -26,6 +26,7 @@ import hashlib
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -38,10 +39,11 @@ from understudy.curator.sealed import ENTROPY_WIDTH, entropy_of, entropy_sensiti
 from understudy.data import LocalTable, Table
 from understudy.errors import BudgetError, NoSuchGuarantee
 from understudy.mechanisms.deniability.bounds import SeedTest, require_single_rows
-from understudy.mechanisms.deniability.network import Ints, NetworkSeedModel, SeedModel
+from understudy.mechanisms.deniability.network import Conditional, Ints, NetworkSeedModel
 from understudy.privacy import Event, Laplace, Noise, Unit
 from understudy.privacy.events import ApproxEvent, Composed, Parallel
 from understudy.privacy.noise.randomness import Randomness, below_many
+from understudy.privacy.own import own, own_noise
 
 # ----------------------------------------------------------------------------------------
 # Conditional tables too large to hold: noisy rows on demand, from a keyed pseudo-random function.
@@ -137,7 +139,7 @@ class Seeds:
     network alone. What :mod:`understudy.mechanisms.deniability.bounds` proves is the law of this procedure.
     """
 
-    def __init__(self, table: Table, model: SeedModel, test: SeedTest, randomness: Randomness) -> None:
+    def __init__(self, table: Table, model: NetworkSeedModel, test: SeedTest, randomness: Randomness) -> None:
         names = table.schema.domain.names
         codes = [np.stack([chunk[name] for name in names], axis=1) for chunk in table.chunks()]
         self._seeds: Ints = (
@@ -150,8 +152,8 @@ class Seeds:
             # the rows with the smallest random priorities: a new row displaces at most one of them
             priority = np.argsort(randomness.words(len(examined)), kind="stable")
             examined = examined[priority[: test.max_check]]
-        self._types, self._counts = np.unique(examined, axis=0, return_counts=True)
-        self._index = model.index(self._types, self._counts) if isinstance(model, NetworkSeedModel) else None
+        types, counts = np.unique(examined, axis=0, return_counts=True)
+        self._index = model.index(types, counts)
 
     def batch(self, records: int, floor: float) -> Ints:
         """Return records, each with its fixed number of attempts."""
@@ -182,11 +184,7 @@ class Seeds:
 
     def plausible(self, candidates: Ints, seeds: Ints) -> Ints:
         """Return the exact number of plausible seeds of each candidate."""
-        gamma = self._test.gamma
-        if isinstance(self._model, NetworkSeedModel):
-            assert self._index is not None
-            return self._model.plausible_in(self._index, candidates, seeds, gamma)
-        return self._model.plausible(candidates, seeds, self._types, self._counts, gamma)
+        return self._model.plausible_in(self._index, candidates, seeds, self._test.gamma)
 
     def _words(self, records: int) -> npt.NDArray[np.uint64]:
         width = self._model.words_per_record
@@ -292,6 +290,7 @@ class Part(Sealed):
         In: private. Out: releasable. One unit changes it by at most its number of rows, whether added, removed or
         replaced by up to as many; :func:`rows_event` charges that.
         """
+        noise = own_noise(noise)
         self._use(rows_event(self._unit, noise))
         return self._table.exact_row_count() + int(noise.draw((), self._randomness))
 
@@ -320,8 +319,10 @@ class Part(Sealed):
         (:func:`~understudy.curator.sealed.entropy_of`). It is rounded, once, to ``2**-20`` of that, so two of them differ by at most ``2**20 + 1``
         steps, which :func:`entropy_event` charges.
         """
+        at_least = int(at_least)
         if at_least < 1:
             raise BudgetError(f"at_least ({at_least}) must be at least 1.")
+        wanted, noise = list(wanted), own_noise(noise)
         event = entropy_event(noise)
         for _ in wanted:
             self._use(event)
@@ -352,6 +353,7 @@ class Part(Sealed):
         In: private. Out: releasable. Each marginal is one histogram of the rows of the part over public groups: whole numbers that
         a unit moves by its ``histogram_l1`` and ``histogram_l2``, with whole-number noise, as :func:`counts_event` charges.
         """
+        wanted, noise = list(wanted), own_noise(noise)
         event = counts_event(self._unit, noise)
         for _ in wanted:
             self._use(event)
@@ -383,6 +385,7 @@ class Part(Sealed):
         combination: at most 3 in L1 and the square root of 3 in L2. A unit of several rows, or a replacement,
         multiplies this as it does for a histogram. :func:`moments_event` charges that.
         """
+        noise = own_noise(noise)
         self._use(moments_event(self._unit, noise))
         where = np.round(np.asarray(positions, dtype=np.float64) * _STEPS).astype(np.int64)
         if where.min() < 0 or where.max() > _STEPS:
@@ -406,11 +409,12 @@ class Part(Sealed):
         In: private. Out: noisy rows on demand. All of them together are one histogram of the rows of the part with independent
         noise, which :func:`counts_event` covers; showing some of them is post-processing.
         """
+        noise = own_noise(noise)
         self._use(counts_event(self._unit, noise))
         return LazyCounts(self._table, columns, target, noise, self._randomness.bytes(32))
 
     @hide_errors
-    def release(self, model: SeedModel, test: SeedTest, *, records: int, event: ApproxEvent) -> Ints:
+    def release(self, model: NetworkSeedModel, test: SeedTest, *, records: int, event: ApproxEvent) -> Ints:
         """Release seed-based records: the generator and Privacy Test 2 of paper Deniability.
 
         Returns
@@ -423,8 +427,14 @@ class Part(Sealed):
         -------
         In: private. Out: releasable at the cost of ``event``; the proof is in
         :mod:`understudy.mechanisms.deniability.bounds`. It is the ``composed`` guarantee of all records together.
-        The model must be public: learnt by acts that were paid for.
+        The model must be public: learnt by acts that were paid for. It is handed the seeds, so it is the package's own and no other.
         """
+        test, event, records = own(test, SeedTest), own(event, ApproxEvent), int(records)
+        model = replace(
+            own(model, NetworkSeedModel),
+            domain=self._table.schema.domain,
+            conditionals=tuple(own(item, Conditional) for item in model.conditionals),
+        )
         if event != records_event(test, unit=self._unit, records=records, delta=event.delta):
             raise BudgetError("The event does not describe this release.")
         self._use(event)
@@ -452,6 +462,7 @@ def open_parts(
     -------
     See the module: disjoint random parts are charged as parallel, the whole table as a sequence.
     """
+    plans = [tuple(plan) for plan in plans]
     if any(not plan for plan in plans) or not plans:
         raise BudgetError("Every part needs something to be done with it.")
     composed = [plan[0] if len(plan) == 1 else Composed(tuple(plan)) for plan in plans]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,8 +19,9 @@ from understudy.engine.graphical.evidence import sample_each
 from understudy.engine.record_fitting.records import Allowed, fit_records
 from understudy.errors import ConstraintError, UnusableMethod, WorkloadError
 from understudy.mechanisms.drawing import Codes, Drawer
+from understudy.mechanisms.marginal.tails import MOST_CELLS, nearer_in_order
 from understudy.schema import Clique, Constraint, Domain, Schema
-from understudy.schema.entities import GAP_STARTS, EventColumns, finest
+from understudy.schema.entities import GAP_STARTS, NUMBERS, EventColumns, finest
 from understudy.schema.problems import MAX_CELLS
 
 if TYPE_CHECKING:
@@ -39,6 +40,10 @@ _NUMBERS = 50_000
 """Numbers of events that are drawn to know their mean."""
 _SUMMARY_ROUNDS = 10
 """How often the events of an entity are drawn again whose summaries do not come out."""
+_GOLDEN = (5.0**0.5 - 1.0) / 2.0
+"""Multiples of it, without their whole parts, are spread evenly, however many in a row are taken."""
+_LEAST_PEOPLE = 0.01
+"""Least number of entities that is expected of any number of events."""
 _FITTED_CELLS = 1 << 16
 """Largest marginal, with the number of events, that drawn events are fitted to."""
 
@@ -330,13 +335,62 @@ class EventDrawer:
         return share * drawn.reshape([1 if axis in free else size for axis, size in enumerate(table.shape)])
 
     def _numbers(self, codes: Codes, generator: np.random.Generator) -> Ints:
-        """Draw how many events each entity has, inside its bin."""
-        return self._decoded_numbers(codes[:, self._place(self.parts.number)], generator)
+        """Draw how many events each entity has, inside its bin, so that each group of what is fixed gets its part of the large numbers."""
+        own = [name for name in self.parts.fixed if name not in self.parts.summaries]
+        keys = [codes[:, self._place(name)] for name in own]
+        order = np.lexsort((generator.random(len(codes)), *keys))
+        return self._decoded_numbers(codes[:, self._place(self.parts.number)], generator, order)
 
-    def _decoded_numbers(self, codes: npt.NDArray[Any], generator: np.random.Generator) -> Ints:
+    def _decoded_numbers(
+        self, codes: npt.NDArray[Any], generator: np.random.Generator, order: Ints | None = None
+    ) -> Ints:
+        """Draw numbers inside their bins; neighbours in an order get numbers that are spread evenly."""
         column = self.model.schema.column(self.parts.number)
         counts = self.model.marginal((self.parts.number,))
-        return np.asarray(column.decode(codes, generator, counts=counts), dtype=np.int64)
+        found = np.asarray(column.decode(codes, generator, counts=counts), dtype=np.int64)
+        for code, (low, chances) in self._within_bins.items():
+            mine = np.flatnonzero(codes == code) if order is None else order[codes[order] == code]
+            # as many of each number as their chances say: chance in few entities with many events is multiplied by these
+            spread = (np.arange(len(mine)) * _GOLDEN + generator.random()) % 1.0
+            steps = (np.argsort(np.argsort(spread)) + generator.random()) / max(1, len(mine))
+            found[mine] = low + np.minimum(np.searchsorted(np.cumsum(chances), steps), len(chances) - 1)
+        return found
+
+    @cached_property
+    def _within_bins(self) -> dict[int, tuple[int, Floats]]:
+        """For each bin of several numbers of events, where it begins and how likely its numbers are, if entities were counted by them.
+
+        The counts are noisy, and few entities have many events: they are moved towards what the bins say, by as much of their distance from it as noise explains (`nearer_in_order`).
+        """
+        noisy = next((item for item in self.model.statistics if item.name == NUMBERS), None)
+        entity = self.schema.entity
+        assert entity is not None
+        if noisy is None or len(noisy.values) != entity.max_events:
+            return {}
+        column, counts = (
+            self.model.schema.column(self.parts.number),
+            self.model.marginal((self.parts.number,)),
+        )
+        people = np.maximum(counts, 0.0) / self.model.provenance.unit.max_rows
+        expected = np.zeros(entity.max_events)
+        ranges: dict[int, tuple[int, int]] = {}
+        for code, (low, high) in enumerate(pairwise(entity.bins)):
+            if low > 0:
+                drawn = column.decode(np.full(_NUMBERS, code), np.random.default_rng(code), counts=counts)
+                shares = np.bincount(np.asarray(drawn, np.int64) - low, minlength=high - low) / _NUMBERS
+                expected[low - 1 : high - 1] = shares * people[code]
+                ranges[code] = low, high
+        place = np.log1p(np.arange(1.0, entity.max_events + 1))
+        kept = np.zeros(entity.max_events)
+        for part in _stretches(entity.max_events):
+            least = np.maximum(expected[part], _LEAST_PEOPLE)[:, None]
+            told = noisy.values[part].astype(np.float64)[:, None]
+            kept[part] = nearer_in_order(told, least, noisy.variance, place[part], chance=1.0)[:, 0]
+        return {
+            code: (low, kept[low - 1 : high - 1] / kept[low - 1 : high - 1].sum())
+            for code, (low, high) in ranges.items()
+            if high - low > 1 and kept[low - 1 : high - 1].sum() > 0
+        }
 
     def _place(self, name: str) -> int:
         return self.model.schema.domain.index(name)
@@ -676,3 +730,8 @@ class EventDrawer:
                 high = np.where(fits, np.minimum(high, far), nearest)
             days[now] = low + np.floor(generator.random(len(now)) * (high - low + 1)).astype(np.int64)
         return days
+
+
+def _stretches(most: int) -> list[slice]:
+    """Return the numbers from 1 to a largest one, from 0, in stretches that are smoothed at once: the work grows with the third power."""
+    return [slice(start, min(start + MOST_CELLS, most)) for start in range(0, most, MOST_CELLS)]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Any
 
+from understudy.engine import model_size
 from understudy.errors import UnusableMethod
 from understudy.marginals import Workload
 from understudy.mechanisms.base import Synthesizer
+from understudy.mechanisms.rules import structural_rules
 from understudy.schema import Clique, Schema
 from understudy.schema.entities import EventColumns
 
@@ -17,8 +19,14 @@ CONDITIONAL = ("aim", "mst", "mwem-pgm", "independent", "gaussian", "hdmm-pgm", 
 
 _MODEL_MB, _WIDE_MODEL_MB, _WIDE = 10.0, 2.0, 10
 """Model size of AIM, and that for more columns: the work of drawing an event given the one before grows with it."""
-_NUMBER_SHARE, _FIRST_SHARE, _MOST_SHARE = 0.04, 0.32, 0.05
+_NUMBER_SHARE, _FIRST_SHARE, _MOST_SHARE = 0.01, 0.336, 0.05
 """Of the budget, for the number of events of an entity; for the number with each small column, together; and the most for one of these. An error in them is multiplied by the number."""
+_RATES_SHARE, _MOST_RATE, _MOST_RATES = 0.144, 0.025, 24
+"""Of the budget, for columns of events of two values with each small column, together; the most for one of these; and how many of them are worth it: rates by group."""
+_RATES_MB = 0.1
+"""Part of the size of a model that these may take."""
+_EACH_SHARE = 0.01
+"""Of the budget, for entities by their exact number of events: an entity counts once there, so that a hundredth tells every number within a few entities."""
 _SMALL = 16
 """Most values of a column that is measured with the number of events before anything else."""
 _CROSS_LINKS = 12
@@ -63,17 +71,24 @@ def event_mechanism(
         assert schema.events_of is not None
         wide = len(EventColumns.of(schema.events_of).events) > _WIDE
         given.setdefault("max_model_mb", _WIDE_MODEL_MB if wide else _MODEL_MB)
-        given.setdefault("first", first_marginals(schema, numbers))
+        given.setdefault("first", first_marginals(schema, numbers, max_model_mb=given["max_model_mb"]))
+        assert schema.events_of.entity is not None
+        bins = schema.events_of.entity.bins
+        if any(high - low > 1 for low, high in pairwise(bins)):
+            given.setdefault("numbers", _EACH_SHARE)
     made = create(method, **given)
     require_conditional(made)
     return made
 
 
-def first_marginals(schema: Schema, numbers: Sequence[str] = ()) -> tuple[tuple[Clique, float], ...]:
-    """Return the marginals of event records that come before all others, each with its share of the budget: the number of events, and the number with each column of few values.
+def first_marginals(
+    schema: Schema, numbers: Sequence[str] = (), *, max_model_mb: float = _MODEL_MB
+) -> tuple[tuple[Clique, float], ...]:
+    """Return the marginals of event records that come before all others, each with its share of the budget: the number of events, the number with each column of few values, and rates by group.
 
     Few entities have many events, and noise on how many of a group do is multiplied by these events: at the price of an ordinary round it is the largest part of the error of rates
-    by group. Wider columns, and whatever else matters, are left to the rounds.
+    by group. The next is that of the rates themselves, columns of events of two values with each of the others: rounds look for what is wrong in many cells, and these have few. They are left
+    to the rounds where there are more than a few of them, or where the model would become large. Wider columns, and whatever else matters, are left to the rounds.
 
     Parameters
     ----------
@@ -81,13 +96,15 @@ def first_marginals(schema: Schema, numbers: Sequence[str] = ()) -> tuple[tuple[
         Of the event records.
     numbers
         Fixed columns that hold numbers of events in other tables: these come first whatever their size.
+    max_model_mb
+        How large the model may become.
 
     Examples
     --------
     >>> from understudy.schema.entities import event_schema
     >>> stays = Schema.parse("columns: [{name: sex, kind: boolean}, {name: died, kind: boolean}]\\nentity: {id: patient, fixed: [sex]}")
     >>> first_marginals(event_schema(stays))
-    ((('number_of_events',), 0.04), (('sex', 'number_of_events'), 0.05), (('died', 'number_of_events'), 0.05))
+    ((('number_of_events',), 0.01), (('sex', 'number_of_events'), 0.05), (('died', 'number_of_events'), 0.05), (('sex', 'died'), 0.025))
     """
     assert schema.events_of is not None
     parts, domain = EventColumns.of(schema.events_of), schema.domain
@@ -96,8 +113,20 @@ def first_marginals(schema: Schema, numbers: Sequence[str] = ()) -> tuple[tuple[
     if not small:
         return (((parts.number,), _NUMBER_SHARE),)
     share = min(_MOST_SHARE, _FIRST_SHARE / len(small))
-    pairs = (domain.canonical((parts.number, name)) for name in small)
-    return (((parts.number,), _NUMBER_SHARE), *((pair, share) for pair in pairs))
+    pairs = [domain.canonical((parts.number, name)) for name in small]
+    outcomes = [
+        name for name in small if name in parts.events and schema.events_of.column(name).value_count == 2
+    ]
+    rates = list(dict.fromkeys(domain.canonical((a, b)) for a in outcomes for b in small if a != b))
+    held = [*pairs, *rates, *(rule.columns for rule in structural_rules(schema))]
+    if len(rates) > _MOST_RATES or model_size(domain, held) > _RATES_MB * max_model_mb:
+        rates = []
+    each = min(_MOST_RATE, _RATES_SHARE / max(1, len(rates)))
+    return (
+        ((parts.number,), _NUMBER_SHARE),
+        *((pair, share) for pair in pairs),
+        *((pair, each) for pair in rates),
+    )
 
 
 def event_workload(schema: Schema, asked: Workload | None = None) -> Workload:

@@ -16,12 +16,14 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.curator import Curator, SealedCounts, SealedScalar
+from understudy.curator.sealed import require_seals
 from understudy.errors import BudgetError
 from understudy.privacy import Accounting, Event, Unit
 from understudy.privacy.events import PureEvent, SelectionEvent
 from understudy.privacy.exact_floats import float_up
 from understudy.privacy.noise.randomness import BitReader, Randomness, below_many
 from understudy.privacy.noise.selection import exponential_mechanism
+from understudy.privacy.own import own
 
 # Compiled counting of monotone paths inside bands. Exact inputs are private; only the curator calls this.
 
@@ -86,6 +88,16 @@ class PathDesign:
         width = max(1, math.ceil(reach / _MAX_LEVELS))
         return cls(epsilon, weight, records, width, math.ceil(reach / width), k)
 
+    def check(self, bins: int) -> None:
+        """Refuse numbers that :func:`choose_path` proves nothing for: counts of paths that a double does not hold, levels without a width."""
+        whole = (self.weight, self.records, self.width, self.levels)
+        held = all(isinstance(number, int) and 1 <= number < 1 << 53 for number in whole)
+        held = held and bins <= MAX_BINS and self.records <= MAX_RECORDS and self.levels <= _MAX_LEVELS
+        if not (held and 0 < self.epsilon < math.inf) or log_paths(bins, self.records) > _MAX_LOG_PATHS:
+            raise BudgetError(
+                "This is no design of a choice among distribution functions; see PathDesign.of."
+            )
+
     @property
     def gamma(self) -> float:
         """What one level takes off the logarithm of a probability, rounded down."""
@@ -132,10 +144,13 @@ def choose_path(curator: Curator, sealed: SealedCounts, design: PathDesign, *, p
     neighbours, and their range, within ``4 * 2**-20 = 2**-18``. That much is added to what is charged. The path given the level
     is drawn with whole numbers of any size, exactly.
     """
+    design = own(design, PathDesign)
+    require_seals([sealed], SealedCounts)
     if sealed._unit.max_rows != design.rows_per_unit or len(sealed.shape) != 1:
         raise BudgetError(
             "The choice was designed for another unit, or the counts are not those of one column."
         )
+    design.check(sealed.shape[0])
     ends = np.cumsum(sealed._exact.astype(np.int64))[:-1]
 
     def draw() -> Ints:
@@ -383,6 +398,8 @@ def smoothed_records(
     in :class:`Smoothing`. Records are independent given the table and compose. The weights ``c_j + t`` are whole multiples of ``2**-20`` and a record is a uniform whole number
     below their sum, so no probability is rounded.
     """
+    smoothing, records = own(smoothing, Smoothing), int(records)
+    require_seals([sealed], SealedCounts)
     if not 1 <= records <= MAX_SMOOTHED:
         raise BudgetError(f"records ({records}) must be between 1 and {MAX_SMOOTHED:,}.")
     if sealed._unit != smoothing.unit or (smoothing.rows_fixed and not curator.rows.fixed):

@@ -14,7 +14,7 @@ from understudy.curator import Curator, SealedCounts
 from understudy.engine import GraphicalModel, ProductMixture, candidate_sizes, estimate, project_to_simplex
 from understudy.errors import BudgetError, DomainTooLarge, UsageError
 from understudy.inference import Round, RoundLog, answer_each
-from understudy.marginals import Measurement, Workload
+from understudy.marginals import Measurement, Statistic, Workload
 from understudy.mechanisms.allocation import (
     TOTAL_SHARE,
     cells_of,
@@ -33,6 +33,7 @@ from understudy.mechanisms.base import (
     total_deviation,
 )
 from understudy.mechanisms.marginal.fields import field_posterior, shrunk_cells
+from understudy.mechanisms.marginal.tails import NumberSmoother
 from understudy.mechanisms.options import at_least, one_of, positive, refuse, shares, unused
 from understudy.mechanisms.queries.rap import RelaxedEstimate
 from understudy.mechanisms.rounds import (
@@ -49,6 +50,7 @@ from understudy.mechanisms.rounds import (
 from understudy.mechanisms.source import Paper, Source
 from understudy.privacy import Accounting, Budget, Noise, Unit, noise_for
 from understudy.schema import Clique, Domain, Schema
+from understudy.schema.entities import MOST_NUMBERS, NUMBERS
 
 # ----------------------------------------------------------------------------------------
 # Noise taken out of measured columns: neighbouring values of an ordered column have similar counts.
@@ -216,6 +218,8 @@ class AIM(Synthesizer):
     first
         Marginals that are measured before all others, each with the share of the budget it gets, as ``((("age",), 0.05),)``: for what has to
         be exact because everything else is multiplied by it.
+    numbers
+        Of event records (:mod:`understudy.schema.entities`): share of the budget that counts entities by their exact number of events, which the columns know in bins only.
     prior
         A model of public data over the same columns. The fit starts from it, and what is not measured keeps its
         relations. Rounds choose where it is wrong about the private table.
@@ -242,14 +246,15 @@ class AIM(Synthesizer):
 
     Privacy
     -------
-    Three kinds of looks, and a fourth with ``certify``: (1) the marginals of ``first``, if any, and all one-way marginals of the closure,
+    Three kinds of looks, a fourth with ``certify`` and a fifth with ``numbers``: (1) the marginals of ``first``, if any, and all one-way marginals of the closure,
     measured once or twice, the second time at a price that follows from the released number of rows, or instead, without
     ``initialise``, the number of rows where it is private; (2) in each round a choice by the exponential mechanism among candidates fixed by
     what was released before, with score ``w_r (|M_r(D) - M_r(model)|_1 - penalty_r)``: the distance moves by at most ``l1`` between
     neighbours and the penalty is public, so the sensitivity is ``l1 max w_r`` over the candidates (with ``score="error"``
     all weights and the penalty of a cell are one, and the sensitivity is ``l1``);
     (3) in each round a measurement of the chosen marginal; (4) the L1 distance of each workload marginal
-    from the finished model, which moves by at most ``l1``. Costs depend on earlier outputs, so the
+    from the finished model, which moves by at most ``l1``; (5) once, how many entities have one event, two, and so on, which an entity with all its events changes as one row
+    would (`Curator.people_by_rows` proves it). Costs depend on earlier outputs, so the
     loop runs inside a filter: the curator refuses any charge beyond the allowance. Fully adaptive
     composition holds for each accounting (sums of epsilon, of rho, of squared mu). Laplace noise of scale ``b`` is charged
     as the pure ``l1 / b`` that it is, in whichever accounting. Candidates are
@@ -279,6 +284,7 @@ class AIM(Synthesizer):
     max_rounds: int | None = None
     known: tuple[Measurement, ...] = ()
     first: tuple[tuple[Clique, float], ...] = ()
+    numbers: float = 0.0
     prior: GraphicalModel | None = None
     certify: float = 0.0
     initialise: bool = True
@@ -294,7 +300,7 @@ class AIM(Synthesizer):
             at_least(self, 1, "max_rounds", optional=True),
             shares(self, "measure_share"),
             at_least(self, 0, "column_noise"),
-            shares(self, "certify", zero=True),
+            shares(self, "certify", "numbers", zero=True),
             self._wrong_first(),
             one_of(self, "initialise", (True, False)),
             one_of(self, "score", ("gain", "error")),
@@ -346,7 +352,8 @@ class AIM(Synthesizer):
             ),
             *((clique, noise) for clique in self._columns(candidates)),
         ]
-        spent = sum(share for _, share in self.first) * total + len(self._columns(candidates)) * price.measure
+        before = self.numbers + sum(share for _, share in self.first)
+        spent = before * total + len(self._columns(candidates)) * price.measure
         if self.first and spent >= total:
             raise BudgetError(
                 "What is measured first and the columns would take the whole budget. Give first smaller shares, or more rounds_per_column."
@@ -365,6 +372,10 @@ class AIM(Synthesizer):
             f"is {noise.kind} of scale {noise.scale:.4g} rows."
         )
         notes = [rounds]
+        if self._starts(schema, unit):
+            notes.append(
+                f"Entities are counted by their exact number of events for {self.numbers:.2g} of the budget."
+            )
         if left_out:
             notes.append(
                 f"{left_out} larger marginals of the workload's closure are only estimated, never measured: they have "
@@ -389,7 +400,33 @@ class AIM(Synthesizer):
         plain["prior"] = None if self.prior is None else [list(item) for item in self.prior.cliques]
         if self.max_rounds is None:  # work that an earlier version began goes on under the same name
             del plain["max_rounds"]
+        if not self.numbers:
+            del plain["numbers"]
         return plain
+
+    def _starts(self, schema: Schema, unit: Unit) -> range | None:
+        """Return the numbers of events that entities are counted by; None where they are not."""
+        table = schema.events_of
+        if not self.numbers or unit.id_column is None or table is None or table.entity is None:
+            return None
+        return range(1, table.entity.max_events + 1) if table.entity.max_events <= MOST_NUMBERS else None
+
+    def _count_numbers(self, curator: Curator, cost: float) -> tuple[Statistic, ...]:
+        """Count entities by their number of events, where that is asked for.
+
+        Privacy
+        -------
+        In: private. Out: releasable, charged first. An entity is one unit of these counts, whatever the number of its event records (`Curator.people_by_rows`), so the noise is that of a unit
+        with one row.
+        """
+        starts = self._starts(curator.schema, curator.unit)
+        if starts is None:
+            return ()
+        noise = self._noise(curator.accounting, replace(curator.unit, max_rows=1), self.numbers * cost)
+        noisy = curator.measure(
+            curator.people_by_rows(starts), noise=noise, purpose="count entities by their number of events"
+        )
+        return (Statistic(NUMBERS, noisy.values, noisy.noise, noisy.scale),)
 
     def limited_to(self, seconds: float, schema: Schema) -> AIM:
         """Return this mechanism with as many rounds as a cost model of public facts allows."""
@@ -476,6 +513,9 @@ class AIM(Synthesizer):
         support = support_of(curator.schema)
         fixed = [*(clique for clique, _ in support), *self._fixed()]
         smoother = ColumnSmoother(curator.schema) if self.smooth else None
+        tails = None
+        if self.smooth and curator.schema.events_of is not None:
+            tails = NumberSmoother(curator.schema, curator.unit.max_rows)
 
         relaxed = RelaxedEstimate(domain) if self.estimation == "relaxed" else None
 
@@ -490,6 +530,8 @@ class AIM(Synthesizer):
             targets = measurements
             if smoother is not None and rows is not None:
                 targets = smoother.targets(measurements, rows=rows)
+            if tails is not None and rows is not None:
+                targets = tails.targets(targets)
             if relaxed is not None:
                 return relaxed.fit(targets, total=curator.rows.total, thorough=thorough)
             assert not isinstance(start, ProductMixture)
@@ -498,6 +540,7 @@ class AIM(Synthesizer):
                 keep_start=self.prior is not None, thorough=thorough,
             )  # fmt: skip
 
+        statistics = self._count_numbers(curator, total_cost)
         measurements, batches, model = self._first_looks(curator, sealed, price, total_cost, refit)
         log = RoundLog(planned=batches)
         while True:
@@ -539,7 +582,7 @@ class AIM(Synthesizer):
             )
         history = log.close(known, certificate=certificate)
         progress("done", 1.0)
-        return Fitted(model, measurements, workload=workload, history=history)
+        return Fitted(model, measurements, workload=workload, history=history, statistics=statistics)
 
     def _first_looks(
         self,
@@ -586,7 +629,8 @@ class AIM(Synthesizer):
             curator,
             [sealed[clique] for clique in columns],
             cost=cost,
-            spent=len(columns) * price.measure + sum(share for _, share in self.first) * cost,
+            spent=len(columns) * price.measure
+            + (self.numbers + sum(share for _, share in self.first)) * cost,
             rows=model.total,
             tolerated=self.column_noise,
             pay=self._noise,

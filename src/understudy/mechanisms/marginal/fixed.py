@@ -21,7 +21,8 @@ from understudy.schema import Clique, Domain, Schema
 # ----------------------------------------------------------------------------------------
 # Noise taken out of measured pairs: what two columns say about each other is rarely rough.
 #
-# A noisy table of two columns is compared with the product of its margins. The difference, their *interaction*, is
+# A noisy table of two columns is compared with the product of its margins, times one association: what grows, or falls, with
+# both codes (`_associated`), fitted to it. The difference, their *interaction*, is
 # modelled as a random field: in each cell independent of all others or similar to that of neighbouring codes, larger
 # where more records are expected (in proportion to them, or to their root). How much of each kind there is (seven
 # variances) is what makes the noisy table most likely; noise has a known variance, so pairs that are independent are
@@ -47,6 +48,8 @@ _REST = 0.2
 """Standard error of a smoothed cell, as a part of its noise's; larger, the estimate would fill empty cells again."""
 _LEAST_SPREAD = 0.1
 """Standard error of a table that was moved towards public data, as a part of its noise's: it is never taken for exact."""
+_SLOPE_STEPS, _LARGEST_STEP, _LARGEST_SLOPE = 25, 1.0, 20.0
+"""Of the search for an association: most steps, the largest step, and the largest slope that is believed."""
 _SEED = 1e-3
 """Part of the records expected by chance that is left in every cell: what is zero could not be scaled."""
 
@@ -140,6 +143,7 @@ def _smoothed(
         if columns == clique:
             mask &= cells
     expected = _rake(np.where(mask, np.outer(left, right) / total, 0.0), left, right)
+    expected = _associated(noisy, expected, mask, variance, [_line(schema, name) for name in clique])
     kernels = [_kernels(schema, name) for name in clique]
     table = expected + _interaction(noisy, expected, mask, variance, kernels)
     table = _nearest(table, mask, left, right) + _SEED * expected + 1e-9
@@ -177,6 +181,54 @@ def _nearest(table: Array, mask: Mask, left: Array, right: Array, rounds: int = 
         found = np.maximum(before, 0.0)
         cut = before - found
     return np.asarray(found)
+
+
+def _associated(noisy: Array, chance: Array, mask: Mask, variance: float, lines: Sequence[Array]) -> Array:
+    """Return the table with the margins of ``chance`` and one association more: what grows, or falls, with both codes.
+
+    ``m = a_i b_j exp(t x_i y_j)`` with the slope ``t`` of least squares (Gauss-Newton; the margins stay), shrunk by what noise alone
+    would make it: ``t (1 - var(t) / t^2)``, or nothing.
+    """
+    slopes = np.outer(*lines)
+    left, right = chance.sum(axis=1), chance.sum(axis=0)
+    table, slope, spread = chance, 0.0, 0.0
+    if not slopes.any():
+        return chance
+    for _ in range(_SLOPE_STEPS):
+        moves = _centred(table, slopes)
+        size = float((moves * moves).sum())
+        if not size > 0:
+            return chance
+        step = float((moves * np.where(mask, noisy - table, 0.0)).sum()) / size
+        step = min(_LARGEST_STEP, max(-_LARGEST_STEP, step))
+        slope, spread = slope + step, variance / size
+        if abs(slope) > _LARGEST_SLOPE:
+            return chance
+        table = _rake(table * np.exp(step * slopes), left, right, rounds=15)
+        if abs(step) < 1e-4:
+            break
+    kept = 0.0 if slope * slope <= spread else slope - spread / slope
+    return _rake(chance * np.exp(kept * slopes), left, right)
+
+
+def _centred(table: Array, slopes: Array, rounds: int = 15) -> Array:
+    """Return how the cells of a table move with an association, rows and columns keeping their sums."""
+    moves = table * slopes
+    rows, columns = (np.maximum(table.sum(axis=axis), 1e-300) for axis in (1, 0))
+    for _ in range(rounds):
+        moves = moves - table * (moves.sum(axis=1) / rows)[:, None]
+        moves = moves - table * (moves.sum(axis=0) / columns)[None, :]
+    return moves
+
+
+def _line(schema: Schema, name: str) -> Array:
+    """Return the places of a column's codes on a line: of a column with an order, or of two values; zero for all others."""
+    column = schema.column(name)
+    line, count = np.zeros(column.size), column.value_count
+    if count == 2 or (column.kind != "categorical" and count > 1):
+        place = np.arange(count, dtype=np.float64)
+        line[:count] = (place - place.mean()) / place.std()
+    return line
 
 
 def _interaction(
@@ -246,8 +298,9 @@ def measure_rare(
     """Count the values that noisy tables show in fewer than a share ``below`` of the records.
 
     The rarest come first and get the least noise: precision is inverse to the count that the tables show (or to its
-    standard deviation, where that is larger), so that the *relative* errors of all are alike. Returns None, and
-    spends nothing, if no value is that rare.
+    standard deviation, where that is larger), so that the *relative* errors of the rarest are alike. A unit pays for the classes
+    that it can change, the one or two with the least noise (`rare_epsilon`), so all further classes have the noise of the last of these:
+    it costs nothing. Returns None, and spends nothing, if no value is that rare.
 
     Privacy
     -------
@@ -261,10 +314,11 @@ def measure_rare(
     found = sorted(found)[:_MOST]
     if not found:
         return None
+    paid = min(len(found), 1 if curator.unit.relation == "add-remove" else 2)
     return count_rare(
         curator,
         [(name, code) for _, name, code in found],
-        weights=[1.0 / count for count, _, _ in found],
+        weights=[1.0 / min(count, found[paid - 1][0]) for count, _, _ in found],
         epsilon=curator.accounting.pure_epsilon(cost),
         purpose=f"count {len(found)} rare values",
     )

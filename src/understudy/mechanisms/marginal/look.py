@@ -88,7 +88,7 @@ def count_rare(
     listed must not depend on the records otherwise than through released numbers.
     """
     chosen = tuple((str(name), int(code)) for name, code in values)
-    wanted = np.asarray(weights, dtype=np.float64)
+    wanted, epsilon = np.asarray(weights, dtype=np.float64), float(epsilon)
     if not chosen or len(set(chosen)) != len(chosen) or wanted.shape != (len(chosen),):
         raise BudgetError("Rare values need at least one value, each once, with one weight each.")
     if not (np.isfinite(wanted).all() and (wanted > 0).all() and math.isfinite(epsilon) and epsilon > 0):

@@ -42,9 +42,12 @@ from understudy.mechanisms.marginal.public import (
 from understudy.mechanisms.options import at_least, positive, refuse, shares
 from understudy.mechanisms.queries.asking import above_noise, require_narrow
 from understudy.mechanisms.rounds import (
+    MOST_FOR_COLUMNS,
     can_be_drawn,
     certify,
-    columns_again,
+    column_noise,
+    column_share,
+    columns_for_share,
     expected_absolute_noise,
     measure_worst,
     require_certificate,
@@ -58,7 +61,13 @@ from understudy.schema import Clique, Domain, Schema
 Array = npt.NDArray[np.float64]
 
 # How the budget follows from the noise of one released dependence, as a share of the rows. Found on tables that no benchmark reports.
-_HOPELESS = 0.35
+_GAP_SHARES = ((0.02, 0.02), (0.06, 0.06))
+"""The share of the budget for distances: where the first, smaller one would leave them with noise of so many of the rows or less, and where with so many or more."""
+_FOR_COLUMNS = 0.45
+"""The share of the budget for columns is this much times the root of what their noise would be, as shares of the rows and of all columns together, with the whole budget."""
+_KINDS, _WEIGHINGS = 12, 300
+"""Distances are a mixture of so many exponential distributions, whose weights are found in so many steps."""
+_HOPELESS = 0.2
 """Above this the dependences are not measured, and rounds of AIM spend everything: what they showed would mostly be noise."""
 _CLEARLY = 0.6
 """Public data is believed of a pair that is this much nearer to it than to independence: the model knows more of most pairs than that they are not independent."""
@@ -72,6 +81,8 @@ _FIRST = 0.3
 """Share of the rest that measures pairs before the distances of triples are released, where pairs may be measured again for no more than one measurement would cost."""
 _PARTS = (0.0, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0)
 """Shares of what is left then that triples may get; the one with the least expected error is taken, and pairs are measured again with the others."""
+_TWICE = 2.0
+"""A pair that is not measured is held at independence where the model has it this many times as far from there as its distance says. At twice the true distance independence is nearer to the records, by the triangle inequality."""
 _CELLS_AT_ONCE = 20_000_000
 """Triples are compared with the model in batches of so many cells."""
 _EVEN_ROUNDS = 12
@@ -108,10 +119,12 @@ class Sift(Synthesizer):
     workload
         The marginals that matter; all 3-way marginals by default. They and their parts may be measured.
     column_share, gap_share
-        Shares of the budget for the columns, and for the distances of pairs; those of triples get as much as those of pairs.
+        Shares of the budget for the columns, and for the distances of pairs; those of triples get as much as those of pairs. By default .02 for distances, and up to .06 where
+        they would be noisy, by the number of pairs and the measured number of rows.
     column_noise
         Tolerated noise of the one-way marginals, as a share of the records. Where ``column_share`` leaves more, they are measured again, more
-        exactly, for at most seven tenths of the budget in all. Zero never measures them again.
+        exactly, for at most seven tenths of the budget in all. Zero never measures them again. By default they are measured again where the noise of all columns together is large: every
+        marginal that is not measured has the errors of its columns, and so have the distances of pairs.
     pair_share
         Share of what is left then that measures the chosen pairs, before rounds; by default by the expected errors or, with rounds, by the noise beside the measured number of rows.
     rounds
@@ -162,8 +175,8 @@ class Sift(Synthesizer):
 
     workload: Workload | None = None
     column_share: float = 0.1
-    gap_share: float = 0.02
-    column_noise: float = 0.1
+    gap_share: float | None = None
+    column_noise: float | None = None
     pair_share: float | None = None
     rounds: int | None = None
     measure_share: float = 0.9
@@ -175,31 +188,42 @@ class Sift(Synthesizer):
 
     def __post_init__(self) -> None:
         share = self.pair_share
-        together = self.column_share + 2 * self.gap_share + self.certify
+        together = self.column_share + 2 * self._largest_gap_share() + self.certify
         refuse(
-            shares(self, "column_share", "gap_share", "measure_share"),
+            shares(
+                self, "column_share", "measure_share", *(["gap_share"] if self.gap_share is not None else [])
+            ),
             shares(self, "certify", zero=True),
             []
             if together < 1
             else ["column_share, twice gap_share and certify together must leave a share for marginals."],
             [] if share is None or 0 < share < 1 else [f"pair_share ({share!r}) must be between 0 and 1."],
             at_least(self, 1, "rounds", "max_cells", "max_candidates", optional=True),
-            at_least(self, 0, "column_noise"),
+            at_least(self, 0, "column_noise", optional=True),
             positive(self, "max_model_mb"),
         )
 
     # ------------------------------------------------------------------ public facts
+
+    def _largest_gap_share(self) -> float:
+        return _GAP_SHARES[1][1] if self.gap_share is None else self.gap_share
+
+    def _gap_share(self, accounting: Accounting, unit: Unit, total: float, pairs: int, rows: float) -> float:
+        """Return the share of the budget for distances: more where they would be noisy, by public facts and a released number of rows."""
+        if self.gap_share is not None:
+            return self.gap_share
+        noise = self._distance_noise(accounting, unit, _GAP_SHARES[0][1] * total, max(1, pairs))
+        return _between(max(1e-9, _deviation(noise) / max(1.0, rows)), *_GAP_SHARES)
 
     def _candidates(self, domain: Domain) -> tuple[list[Clique], list[Clique]]:
         """Return the pairs whose dependence is measured and the marginals that a round may choose: rules on public sizes."""
         require_narrow(domain, self.max_cells, does=f"{self.name} measures marginals of", option="max_cells")
         closure = workload_for(self.workload, domain).closure()
         within = {frozenset(clique) for clique in closure if len(clique) == 2}
-        names = [name for name in domain.names if domain.size(name) > 1]
         pairs: list[Clique] = [
             pair
-            for pair in combinations(names, 2)
-            if frozenset(pair) in within and domain.cells(pair) <= self.max_cells
+            for pair in combinations(domain.names, 2)
+            if frozenset(pair) in within and _varied(domain, pair) and domain.cells(pair) <= self.max_cells
         ]
         small = [clique for clique in closure if len(clique) <= 3]
         return pairs, small_first(domain, small, limit=self.max_cells, most=self.max_candidates)
@@ -215,13 +239,28 @@ class Sift(Synthesizer):
         """Return the noise of distances that cost so much together; a prior doubles their number."""
         return distance_noise(accounting, unit, cost, pairs if self.prior is None else 2 * pairs)
 
+    def _column_share(
+        self, accounting: Accounting, unit: Unit, domain: Domain, total: float, rows: float
+    ) -> float:
+        """Return the share of the budget that the columns are worth: by public facts and a released number of rows."""
+        tolerated = self.column_noise
+        if tolerated is None:
+            noise = column_noise(accounting, unit, domain.sizes, total, rows=rows)
+            return min(MOST_FOR_COLUMNS, _FOR_COLUMNS * math.sqrt(noise * len(domain)))
+        return (
+            0.0
+            if tolerated == 0
+            else column_share(accounting, unit, domain.sizes, total, rows=rows, tolerated=tolerated)
+        )
+
     def _noise_share(
         self, accounting: Accounting, unit: Unit, total: float, pairs: int, rows: float
     ) -> float | None:
         """Return how noisy the table is: the deviation of a distance that gets its part of a twentieth of the budget, as a share of the rows. None where those released would drown."""
         if not pairs:
             return None
-        released = self._distance_noise(accounting, unit, self.gap_share * total, pairs)
+        share = self._gap_share(accounting, unit, total, pairs, rows)
+        released = self._distance_noise(accounting, unit, share * total, pairs)
         if _deviation(released) > _HOPELESS * max(1.0, rows) or not can_be_drawn(
             released, float(unit.histogram_l1)
         ):
@@ -247,6 +286,7 @@ class Sift(Synthesizer):
         domain: Domain,
         total: float,
         rows: float,
+        gap_share: float,
     ) -> list[Clique]:
         """Return the triples whose distances from the model are released, none where these would drown in noise or rounds were asked for.
 
@@ -255,16 +295,18 @@ class Sift(Synthesizer):
         if self.pair_share is not None or self.rounds is not None:
             return []
         rows = max(1.0, rows)
-        all_triples: list[Clique] = [clique for clique in cliques if len(clique) == 3]
+        all_triples: list[Clique] = [
+            clique for clique in cliques if len(clique) == 3 and _varied(domain, clique)
+        ]
         found = above_noise(domain, all_triples, noise_for(accounting, unit, total), rows)
         if not found:
             return []
-        noise = distance_noise(accounting, unit, self.gap_share * total, len(found))
+        noise = distance_noise(accounting, unit, gap_share * total, len(found))
         return found if _deviation(noise) <= _HOPELESS * rows else []
 
     def expected_noise(self, schema: Schema, unit: Unit, accounting: Accounting, cost: float) -> float:
         """Return the deviation of a cell of a pair, if all pairs and as many triples are measured."""
-        rest = (1 - self.column_share - 2 * self.gap_share) * cost
+        rest = (1 - self.column_share - 2 * self._largest_gap_share()) * cost
         pairs, triples = (math.comb(len(schema.domain), k) for k in (2, 3))
         number = max(1, pairs + min(pairs, triples))
         return total_deviation([(1, noise_for(accounting, unit, accounting.split(rest, [1.0] * number)[0]))])
@@ -291,17 +333,18 @@ class Sift(Synthesizer):
             ]
         else:
             share, number = self._later(relative, len(domain))
-            triples = self._triples(accounting, unit, cliques, domain, total, rows)
+            gap_share = self._gap_share(accounting, unit, total, len(pairs), rows)
+            triples = self._triples(accounting, unit, cliques, domain, total, rows, gap_share)
             what = "independence" if self.prior is None else "independence and from the prior"
-            scale = self._distance_noise(accounting, unit, self.gap_share * total, len(pairs)).scale
-            left = (1 - self.column_share - self.gap_share) * total
+            scale = self._distance_noise(accounting, unit, gap_share * total, len(pairs)).scale
+            left = (1 - self.column_share - gap_share) * total
             best = noise_for(accounting, unit, (_first(accounting) or share if triples else share) * left)
             notes = [
                 f"Then the distance of {len(pairs)} pairs of columns from {what}, with noise of scale {scale:.4g} rows each.",
                 f"Then the pairs worth their noise: {best.kind} noise of scale {best.scale:.4g} rows per cell if only one is chosen.",
             ]
             if triples:
-                apart = distance_noise(accounting, unit, self.gap_share * total, len(triples)).scale
+                apart = distance_noise(accounting, unit, gap_share * total, len(triples)).scale
                 notes += [
                     f"Then the distance of {len(triples)} triples of columns from the model of the pairs, with noise of scale {apart:.4g} rows each{about}.",
                     "Then the triples that are worth their noise, and the same pairs once more, with what is left.",
@@ -352,10 +395,11 @@ class Sift(Synthesizer):
         learner = _Learner(
             self, curator, measured, rows, trust=_between(relative, (0.0175, 1.0), (0.0375, 0.5))
         )
+        gap_share = self._gap_share(accounting, unit, total, len(pairs), rows)
         gaps, statistics = self._dependences(
-            curator, learner, pairs, self._for_distances(curator, total, reserve), rows
+            curator, learner, pairs, self._for_distances(curator, gap_share * total, reserve), rows
         )
-        triples = self._triples(accounting, unit, cliques, domain, total, rows)
+        triples = self._triples(accounting, unit, cliques, domain, total, rows, gap_share)
         left = curator.remaining - reserve
         parts = self._worth_noise(
             curator, pairs, gaps, weights, share * left, felt=_FELT, worth=_WORTH
@@ -380,7 +424,7 @@ class Sift(Synthesizer):
                     found,
                     triples,
                     weights,
-                    self._for_distances(curator, total, reserve),
+                    self._for_distances(curator, gap_share * total, reserve),
                     reserve,
                     statistics,
                 )
@@ -410,9 +454,10 @@ class Sift(Synthesizer):
             statistics=statistics,
         )
 
-    def _for_distances(self, curator: Curator, total: float, reserve: float) -> float:
+    @staticmethod
+    def _for_distances(curator: Curator, wanted: float, reserve: float) -> float:
         """Return what distances of pairs, or of triples, may cost: at most half of what is left, where columns took more than their share."""
-        return min(self.gap_share * total, 0.5 * (curator.remaining - reserve))
+        return min(wanted, 0.5 * (curator.remaining - reserve))
 
     def _dependences(
         self, curator: Curator, learner: _Learner, pairs: Sequence[Clique], cost: float, rows: float
@@ -422,6 +467,7 @@ class Sift(Synthesizer):
         found = compare(curator, self.prior, pairs, columns, cost)
         noise = _deviation(self._distance_noise(curator.accounting, curator.unit, cost, len(pairs)))
         independent = without_noise(found.independent, noise)
+        learner.from_independence = dict(zip(pairs, (independent + noise).tolist(), strict=True))
         if self.prior is None or found.public is None:
             return independent, found.statistics
         public = without_noise(found.public, noise)
@@ -443,7 +489,13 @@ class Sift(Synthesizer):
             purpose=f"measure {len(domain)} one-way marginals",
         )
         rows = curator.rows.total if curator.rows.total is not None else estimate_total(measured)
-        again = columns_again(curator, sealed, cost=total, spent=cost, rows=rows, tolerated=self.column_noise)
+        again = columns_for_share(
+            curator,
+            sealed,
+            cost=total,
+            spent=cost,
+            share=self._column_share(accounting, unit, domain, total, rows),
+        )
         return [*measured, *again], [len(measured), *([len(again)] if again else [])]
 
     @staticmethod
@@ -581,7 +633,8 @@ class Sift(Synthesizer):
         measure, select = accounting.split(each, [self.measure_share, 1 - self.measure_share])
         noise = noise_for(accounting, unit, measure)
         epsilon = accounting.selection_epsilon(select)
-        kept = above_noise(domain, cliques, noise, learner.rows) or [min(cliques, key=domain.cells)]
+        varied = [clique for clique in cliques if len(clique) == 1 or _varied(domain, clique)]
+        kept = above_noise(domain, varied, noise, learner.rows) or [min(varied, key=domain.cells)]
         sealed = dict(zip(kept, curator.counts_many(kept), strict=True))
         at_once = math.ceil(number / _EVEN_ROUNDS)
         for begun in range(0, number, at_once):
@@ -712,6 +765,11 @@ def _first(accounting: Accounting) -> float | None:
     return None if accounting.name == "pure" else _FIRST
 
 
+def _varied(domain: Domain, clique: Clique) -> bool:
+    """Tell whether every column of a marginal has several values: one with a constant says no more than the marginal of the others."""
+    return all(domain.size(name) > 1 for name in clique)
+
+
 def _noise_of_parts(triples: Sequence[Clique], found: Sequence[Measurement]) -> Array:
     """Return how far the noise of measured pairs is expected to move triples that hold them, in rows."""
     own = {item.clique: (_FELT * item.values.size) ** 2 * 2 / math.pi * item.variance for item in found}
@@ -739,21 +797,31 @@ def _deviation(noise: Noise) -> float:
 
 
 def without_noise(gaps: Array, noise: float) -> Array:
-    """Return the posterior means of distances that are exponentially distributed and were released with normal noise.
+    """Return the posterior means of distances that were released with normal noise.
 
-    Their mean is that of the released numbers. Distances below the noise are mostly noise: without this, the largest of many of them would look dependent.
+    Distances are thought to come from a mixture of exponential distributions, whose weights are those under which the released numbers are likeliest: of many columns most pairs
+    are close to independent and a few are far from it. Distances below the noise are mostly noise: without this, the largest of many of them would look dependent.
 
     Examples
     --------
     >>> without_noise(np.array([-20.0, 5.0, 900.0]), 10.0).round().tolist()
-    [4.0, 10.0, 900.0]
+    [1.0, 4.0, 900.0]
     """
     from scipy.stats import norm
 
-    mean = max(float(np.mean(gaps)), 0.05 * noise)
-    shifted = gaps - noise**2 / mean
+    means = np.geomspace(0.05 * noise, max(float(gaps.max()), noise), _KINDS)[:, None]
+    shifted = gaps - noise**2 / means
     scaled = shifted / noise
-    return np.asarray(shifted + noise * np.exp(norm.logpdf(scaled) - norm.logcdf(scaled)))
+    positive_part = norm.logcdf(scaled)
+    likely = noise**2 / (2 * means**2) - gaps / means - np.log(means) + positive_part
+    posterior = shifted + noise * np.exp(norm.logpdf(scaled) - positive_part)
+    weights = np.full((_KINDS, 1), 1 / _KINDS)
+    for _ in range(_WEIGHINGS):
+        own = np.log(weights) + likely
+        own = np.exp(own - own.max(axis=0))
+        own /= own.sum(axis=0)
+        weights = (own.sum(axis=1, keepdims=True) + 0.5) / (len(gaps) + 0.5 * _KINDS)
+    return np.asarray((own * posterior).sum(axis=0))
 
 
 class _Learner:
@@ -762,7 +830,7 @@ class _Learner:
     Parameters
     ----------
     trust
-        How far noise is taken out of pairs by what the model expects: 1 by the posterior mean, 0 not at all. Of triples it is always taken out.
+        How far noise is taken out of pairs by what the model expects: 1 by the posterior mean, 0 not at all. Of triples, and of pairs that only triples tell of, it is always taken out.
     """
 
     def __init__(
@@ -780,6 +848,8 @@ class _Learner:
         self._tree: GraphicalModel | None = None
         self.public: dict[Clique, tuple[Array, float]] = {}
         """Pairs of columns of which public data is believed: its table in rows, and how far the records are from it."""
+        self.from_independence: dict[Clique, float] = {}
+        """How far pairs of columns are from independence, in rows, with a deviation of the noise that this was released with."""
         self.model = self.refit()
 
     def _from_the_start(self) -> list[Clique]:
@@ -821,10 +891,33 @@ class _Learner:
                 self.add(item, self._likelier(item.clique, item.values, expected))
             self.refit()
             begun, step = begun + step, 2 * step
+        self._hold_independent()
+
+    def _hold_independent(self) -> None:
+        """Hold pairs at independence that the model has far from there although their released distance says that they are near.
+
+        Two columns that depend on a third one become dependent in a model that knows no more than that, whether they are or not.
+        """
+        known = {frozenset(clique) for clique in (*self._held, *self._outside) if len(clique) == 2}
+        pairs = [pair for pair in self.from_independence if frozenset(pair) not in known]
+        columns = self.columns()
+        held = False
+        for group in in_batches(pairs, self._domain.cells, most=_CELLS_AT_ONCE):
+            for pair, answer in zip(group, self.model.marginals(group), strict=True):
+                left, right = (columns[name] for name in pair)
+                product = np.outer(left, right) / max(1e-9, float(left.sum()))
+                gap = self.from_independence[pair]
+                if float(np.abs(answer - product).sum()) > _TWICE * gap:
+                    deviation = max(0.5, gap / product.size * math.sqrt(math.pi / 2))
+                    self._hold(Measurement(pair, product, "gaussian", deviation), product)
+                    held = True
+        if held:
+            self.refit()
 
     def add(self, item: Measurement, expected: Array) -> None:
         """Take in a measurement of which the model expected something before."""
-        self._hold(item, self._cleared(item.values, expected, item.variance))
+        trust = self._trust if item.values.ndim < 3 else 1.0
+        self._hold(item, _cleared(item.values, expected, item.variance, trust))
 
     def _hold(self, item: Measurement, cleared: Array) -> None:
         """Put a table without its noise into the tree, or the measurement among the patches where there is no room."""
@@ -855,10 +948,6 @@ class _Learner:
         self.model = PatchedModel(self._domain, self._tree, self._patches(self._tree))
         return self.model
 
-    def _cleared(self, noisy: Array, expected: Array, variance: float) -> Array:
-        trust = self._trust if noisy.ndim < 3 else 1.0
-        return trust * nearer(noisy, expected, variance) + (1 - trust) * noisy
-
     def _patches(self, tree: GraphicalModel) -> tuple[tuple[Clique, Array], ...]:
         """Return tables of what the tree has no room for: pairs first, then triples that agree with them."""
         known: dict[Clique, list[tuple[Array, float]]] = {}
@@ -875,23 +964,30 @@ class _Learner:
         patches: list[tuple[Clique, Array]] = []
         for pair, expected in zip(pairs, tree.marginals(pairs), strict=True):
             noisy, variance = _together(known[pair])
-            table = self._patch(noisy, self._likelier(pair, noisy, expected), variance, expected > 0)
+            trust = self._trust if pair in self._outside else 1.0
+            table = self._patch(noisy, self._likelier(pair, noisy, expected), variance, expected > 0, trust)
             margins = [((axis,), columns[name]) for axis, name in enumerate(pair)]
             patches.append((pair, rake(table, margins, sweeps=20)))
         model = PatchedModel(self._domain, tree, tuple(patches))
         larger = [clique for clique in self._outside if len(clique) > 2]
         for clique, expected in zip(larger, model.marginals(larger), strict=True):
             noisy, variance = _together([(item.values, item.variance) for item in self._outside[clique]])
-            patches.append((clique, self._patch(noisy, expected, variance, expected > 0)))
+            patches.append((clique, self._patch(noisy, expected, variance, expected > 0, 1.0)))
         return tuple(patches)
 
+    @staticmethod
     def _patch(
-        self, noisy: Array, expected: Array, variance: float, possible: npt.NDArray[np.bool_]
+        noisy: Array, expected: Array, variance: float, possible: npt.NDArray[np.bool_], trust: float
     ) -> Array:
         """Return the table that a measurement and what was expected say together."""
-        table = np.where(possible, np.maximum(0.0, self._cleared(noisy, expected, variance)), 0.0)
+        table = np.where(possible, np.maximum(0.0, _cleared(noisy, expected, variance, trust)), 0.0)
         found = float(table.sum())
         return table * (float(expected.sum()) / found) if found > 0 else np.where(possible, expected, 0.0)
+
+
+def _cleared(noisy: Array, expected: Array, variance: float, trust: float) -> Array:
+    """Return a table without its noise as far as what was expected is trusted."""
+    return trust * nearer(noisy, expected, variance) + (1 - trust) * noisy
 
 
 def _together(known: Sequence[tuple[Array, float]]) -> tuple[Array, float]:

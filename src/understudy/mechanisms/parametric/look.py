@@ -24,6 +24,7 @@ from understudy.errors import BudgetError
 from understudy.marginals.counting import cell_numbers
 from understudy.mechanisms.parametric.features import Feature, product_key
 from understudy.privacy import Accounting, Gaussian, Laplace, Noise, Unit
+from understudy.privacy.own import own
 from understudy.schema import Clique, Domain
 
 # ----------------------------------------------------------------------------------------
@@ -361,6 +362,14 @@ def seal_moments(curator: Curator, blocks: Sequence[MomentBlock]) -> list[Sealed
     over all possible rows. The table is already cut to the unit's rows per person.
     """
     fixed = curator.rows.fixed
+    blocks = [
+        replace(
+            own(block, MomentBlock),
+            features=tuple(own(item, Feature) for item in block.features),
+            labels={name: np.asarray(labels, dtype=np.int64) for name, labels in block.labels.items()},
+        )
+        for block in blocks
+    ]
     bounds = [block.bounds(curator.domain, curator.unit, rows_fixed=fixed) for block in blocks]
     exact = _exact_sums(curator._table, blocks)
     return [

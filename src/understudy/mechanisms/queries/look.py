@@ -29,6 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.curator import Curator, Sealed, SealedCounts, SealedScalar
+from understudy.curator.sealed import require_seals
 from understudy.errors import BudgetError
 from understudy.marginals import Query
 from understudy.marginals.query import GRID
@@ -36,6 +37,7 @@ from understudy.privacy import Noise, Unit
 from understudy.privacy.events import Composed, SelectionEvent
 from understudy.privacy.exact_floats import float_up, sqrt_up
 from understudy.privacy.noise.selection import exponential_mechanism
+from understudy.privacy.own import own_noise
 from understudy.schema import Clique
 
 __all__ = [
@@ -118,6 +120,8 @@ def seal_answers(curator: Curator, queries: Sequence[Query]) -> SealedAnswers:
     """
     if not queries:
         raise BudgetError("There is no query to answer.")
+    # what is asked, answered and charged for is read off the values alone, whatever class they came in
+    queries = [Query(query.clique, query.values) for query in queries]
     for query in queries:
         query.check(curator.domain)
     if not any(query.reach > 0 for query in queries):
@@ -140,6 +144,8 @@ def measure_answer(
     ``sealed.sensitivity`` rows (head of this module). Noise of scale ``b`` rows is drawn in whole parts, with scale ``b 2**20``, so
     the ratio of sensitivity and scale is the one of the event.
     """
+    require_seals([sealed], SealedAnswers)
+    which, noise = int(which), own_noise(noise)
     event = noise.event(l1=sealed.sensitivity, l2=sealed.sensitivity)
     scaled = _on_grid(sealed, noise)
     parts = curator._answer(
@@ -162,7 +168,9 @@ def measure_answers(
     this module), and every component gets independent noise of the same scale: one Laplace or Gaussian mechanism. Queries that
     share a partition (the cells of a marginal) cost as much as one histogram, not as many queries.
     """
-    if not len(which):
+    require_seals([sealed], SealedAnswers)
+    which, noise = [int(index) for index in which], own_noise(noise)
+    if not which:
         return np.zeros(0)
     l1, l2 = joint_reach([sealed._queries[index] for index in which], sealed._unit)
     scaled = _on_grid(sealed, noise)
@@ -213,6 +221,8 @@ def draw_queries(
     ``epsilon``-bounded-range; the draws are independent given the table and compose. The factor and the public numbers are rounded to whole
     parts of ``2**-20`` first; scores are then whole numbers, rounded down once to such parts, and the sampler allows for one more.
     """
+    require_seals([sealed], SealedAnswers)
+    factor, epsilon, number = float(factor), float(epsilon), int(number)
     if not (math.isfinite(factor) and factor * GRID >= 1):
         raise BudgetError(f"The factor ({factor}) of sealed answers must be positive, at least 2**-20.")
     if not 1e-12 <= epsilon <= 1e6:
@@ -278,6 +288,9 @@ def choose_cells(
     mechanism over all cells that are left, with the largest ``linf`` as sensitivity: ``epsilon``-DP and ``epsilon``-bounded-range. What was
     chosen before is released, so leaving it out depends on released values alone, and choices compose.
     """
+    sealed, epsilon, number = list(sealed), float(epsilon), int(number)
+    without = [(int(table), int(cell)) for table, cell in without]
+    require_seals(sealed, SealedCounts)
     if not sealed or len(sealed) != len(public):
         raise BudgetError(f"Need marginals and a public table for each; got {len(sealed)} and {len(public)}.")
     if not 1e-12 <= epsilon <= 1e6:

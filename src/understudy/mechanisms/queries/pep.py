@@ -236,7 +236,7 @@ class PEP(Synthesizer):
         support = support_of(curator.schema)
         held = EntropyProjection(domain, rows, zeros=support, max_cells=cells_of(4 * self.max_model_mb))
         for item in measured:
-            self._agree(held, item)
+            self.agree(held, item)
         held.sweep(2)
         number = self._iterations(accounting, unit, curator.remaining, domain, rows, len(queries))
         price = accounting.split(curator.remaining, [1.0] * number)[0]
@@ -263,7 +263,7 @@ class PEP(Synthesizer):
             statistics=look.statistics,
         )
 
-    def _agree(self, held: EntropyProjection, item: Measurement) -> None:
+    def agree(self, held: EntropyProjection, item: Measurement) -> None:
         """Ask the model to agree with a measurement up to the slack."""
         reach = self.slack * item.stddev
         held.bound_cells(item.clique, item.values - reach, item.values + reach)
@@ -296,7 +296,7 @@ class _Look:
         measured = asking.ask(fitting, held.model().marginals(fitting))
         self.measurements.append(measured)
         self.held.append(measured.clique)
-        self.method._agree(held, measured)
+        self.method.agree(held, measured)
 
     def _at_query(self, asking: Queries, held: EntropyProjection) -> None:
         fitting = self._fitting(list(dict.fromkeys(query.clique for query in asking.queries)))

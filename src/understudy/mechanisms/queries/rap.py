@@ -110,7 +110,7 @@ class RAP(RelaxedProjection):
         origin="Aydore et al. 2021; Liu, Vietri and Wu 2021 for the relaxation",
     )
 
-    _improvements: ClassVar[tuple[str, ...]] = (*RelaxedProjection._improvements, "relax")
+    improvements: ClassVar[tuple[str, ...]] = (*RelaxedProjection.improvements, "relax")
     _single_cells: ClassVar[bool] = True
 
     relaxed_rows: int = 500

@@ -102,7 +102,7 @@ class RelaxedProjection(Synthesizer):
     public_seed: int = 0
     form: Literal["improved", "published"] = "improved"
 
-    _improvements: ClassVar[tuple[str, ...]] = (
+    improvements: ClassVar[tuple[str, ...]] = (
         "queries",
         "one_way_share",
         "measure_share",
@@ -121,7 +121,7 @@ class RelaxedProjection(Synthesizer):
             shares_of(self, "one_way_share", "measure_share"),
             at_least(self, 0, "calm"),
             one_of(self, "form", ("improved", "published")),
-            unused(self, *self._improvements, because="form is published") if self._published else [],
+            unused(self, *self.improvements, because="form is published") if self._published else [],
             ["Give queries or a workload of marginals, not both."] if both else [],
             [] if pool is None else self._too_few(pool),
         )

@@ -19,7 +19,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, get_args
 
 from understudy._html import html_table
 from understudy.errors import BudgetError, LedgerCorrupted, LedgerError
@@ -715,9 +715,16 @@ def _invariants(entries: Iterable[Entry]) -> tuple[Invariant, ...]:
     )
 
 
+_EVENTS = frozenset(get_args(Event))
+
+
 def _must_be_event(event: object) -> None:
-    if not isinstance(event, Event):
+    """Refuse what is no event, and subclasses of events: what they cost must be what the package says."""
+    if type(event) not in _EVENTS:
         raise BudgetError(f"A ledger is charged with events, not {type(event).__name__}.")
+    inside = (event.event,) if isinstance(event, InsideEvent) else getattr(event, "events", ())
+    for part in inside:
+        _must_be_event(part)
 
 
 def _now() -> str:

@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from understudy.errors import BudgetError, BudgetExceeded, NoSuchGuarantee
 from understudy.privacy.accounting.accounting import ACCOUNTINGS, PURE, Accounting, delta_of
 from understudy.privacy.accounting.filter import Filter, Spending, filter_of
-from understudy.privacy.budget import ApproxDP, Budget
+from understudy.privacy.budget import GDP, ZCDP, ApproxDP, Budget, PureDP
 from understudy.privacy.events import (
     Event,
     GaussianEvent,
@@ -25,7 +26,10 @@ from understudy.privacy.guarantee import Condition, Guarantee, condition_of, gua
 from understudy.privacy.ledger.kinds import Invariant
 from understudy.privacy.unit import Unit
 
-__all__ = ["LedgerGuarantee", "refusal"]
+if TYPE_CHECKING:
+    from understudy.privacy.ledger.ledger import Ledger
+
+__all__ = ["LedgerGuarantee", "cannot_pay", "refusal"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +153,41 @@ class LedgerGuarantee:
         if self.condition.text:
             lines.append(f"Condition: {self.condition.text}")
         return "\n".join(lines)
+
+
+def cannot_pay(
+    ledger: Ledger, budget: Budget, accounting: Accounting, wanted: float, left: float, *, mixed: bool
+) -> str:
+    """Say that a ledger cannot pay for a budget as a whole: what is used, in the words of its promise, and what to do next.
+
+    ``mixed`` says that something is left, but not in the accounting that the budget would be spent in.
+    """
+    advice = "Ask"
+    if mixed and not isinstance(budget, ApproxDP):
+        advice = "Give a delta too: after Gaussian noise a pure epsilon cannot be paid. Or ask"
+    elif mixed:
+        advice = "This method spends a pure epsilon, which cannot be paid after Gaussian noise: choose another one. Or ask"
+    words = {GDP: "--mu M", ZCDP: "--rho R", PureDP: "--epsilon E", ApproxDP: "--epsilon E --delta D"}
+    return (
+        f"{_used(ledger.guarantee())} is used on the ledger of {ledger.table!r}, and this needs {budget.describe()}. Nothing was spent. {advice} for less, or let "
+        f"the owner of the table agree to a larger total: understudy ledger total {ledger.path or 'LEDGER'} {words[type(ledger.budget)]} --by NAME --why WORDS. "
+        f"(It costs {accounting.describe(wanted)}; {accounting.describe_left(left, ledger.total)} is left.)"
+    )
+
+
+def _used(standing: LedgerGuarantee) -> str:
+    """Say how much of the total of a ledger is used, in the words of its budget."""
+    budget = standing.budget
+    if isinstance(budget, ApproxDP):
+        used = standing.used()
+        spent = "A part of epsilon" if used is None else f"Epsilon {used.epsilon:.3g} of"
+        return f"{spent} {budget.epsilon:g} (delta {budget.delta:g})"
+    if isinstance(budget, GDP):
+        return f"Mu {standing.spent['gdp'] ** 0.5:.3g} of {budget.mu:g}"
+    if isinstance(budget, ZCDP):
+        return f"Rho {standing.spent['zcdp']:.3g} of {budget.rho:g}"
+    assert isinstance(budget, PureDP)
+    return f"Epsilon {standing.spent['pure']:.3g} of {budget.epsilon:g}"
 
 
 def refusal(rule: Filter, spending: Spending, event: Event, purpose: str) -> BudgetExceeded:

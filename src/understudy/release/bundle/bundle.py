@@ -26,6 +26,7 @@ from understudy.release.bundle.registry import deployment_text
 from understudy.release.bundle.reporting import bundle_report
 from understudy.release.result import ReleaseResult
 from understudy.report import Page, Panel, marginal_chart, markdown, release_page, render
+from understudy.schema.files.yaml import write_plain
 
 # ----------------------------------------------------------------------------------------
 # Folders that are complete or absent.
@@ -124,7 +125,10 @@ def write_bundle(result: ReleaseResult, folder: str | os.PathLike[str]) -> Path:
     target = Path(folder)
     day = datetime.fromisoformat(result.finished).replace(tzinfo=UTC).timestamp()
     with complete_folder(target) as temporary:
-        _fill(result, temporary)
+        if result.parts:
+            _fill_register(result, temporary)
+        else:
+            _fill(result, temporary)
         for path in (*temporary.rglob("*"), temporary):
             os.utime(path, (day, day))
     return target
@@ -138,13 +142,7 @@ def _fill(result: ReleaseResult, folder: Path) -> None:
         write_frame(result.synthetic, folder / name, schema=result.schema, synthetic=True)
         content = (folder / name).read_bytes()
         data[name] = (hashlib.sha256(content).hexdigest(), len(content))
-    for table, rows in result.tables.items():
-        (folder / "tables").mkdir(exist_ok=True)
-        for kind in dict.fromkeys(("csv", *result.spec.formats)):
-            name = f"tables/{table}.{kind}"
-            write_frame(rows, folder / name, schema=result.schema, synthetic=True)
-            content = (folder / name).read_bytes()
-            data[name] = (hashlib.sha256(content).hexdigest(), len(content))
+    data |= _write_tables(result, folder)
     result.schema.write(folder / "schema.yaml")
     if result.model is not None:
         result.model.save(folder / "model.understudy")
@@ -183,8 +181,63 @@ def _fill(result: ReleaseResult, folder: Path) -> None:
         (folder / name).write_text(text, encoding="utf-8")
     report = bundle_report(folder, schema=result.schema, model=result.model)
     (folder / "report.html").write_text(release_page(report), encoding="utf-8")
+    _write_manifest(folder)
+
+
+def _write_tables(result: ReleaseResult, folder: Path) -> dict[str, tuple[str, int]]:
+    """Write linked tables, a file for each and format; return hash and size of each."""
+    found = {}
+    for table, rows in result.tables.items():
+        (folder / "tables").mkdir(exist_ok=True)
+        for kind in dict.fromkeys(("csv", *result.spec.formats)):
+            name = f"tables/{table}.{kind}"
+            write_frame(rows, folder / name, schema=result.schema, synthetic=True)
+            content = (folder / name).read_bytes()
+            found[name] = (hashlib.sha256(content).hexdigest(), len(content))
+    return found
+
+
+def _write_manifest(folder: Path) -> None:
     hashes = {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in bundle_files(folder)}
     (folder / MANIFEST).write_text(manifest_text(hashes), encoding="utf-8")
+
+
+PARTS = "parts"
+"""The folder with a bundle for each of several tables of events."""
+_OF_REGISTER = (
+    "README.md", "README.html", "schema.yaml", "acceptance.csv", "configuration.json", "spec.json", "certificate.json", "datapackage.json", "croissant.json", MANIFEST,
+)  # fmt: skip
+
+
+def _fill_register(result: ReleaseResult, folder: Path) -> None:
+    """Write the bundle of several tables of events: all tables with their keys, and a bundle for the entities with each table of events, under the promise of the whole."""
+    assert result.spec.register is not None
+    data = _write_tables(result, folder)
+    write_plain(result.spec.register.described(result.spec.schema), folder / "schema.yaml")
+    (folder / PARTS).mkdir()
+    for table, part in result.parts.items():
+        (folder / PARTS / table).mkdir()
+        _fill(part, folder / PARTS / table)
+    listed = {name: FILES[name] for name in _OF_REGISTER} | dict.fromkeys(data, TABLE_FILE)
+    entities = result.spec.register.entities
+    listed |= {
+        f"{PARTS}/{table}/": f"{entities} with their {table}: dictionary, report, model and documents, a bundle of its own"
+        for table in result.parts
+    }
+    about = readme(result, files=listed)
+    texts = {
+        "README.md": markdown(about),
+        "README.html": render(about),
+        "acceptance.csv": acceptance_table(result.criteria),
+        "configuration.json": _json(result.configuration.to_dict()),
+        "spec.json": _json(result.spec.to_dict()),
+        "certificate.json": _json(certificate(result, data)),
+        "datapackage.json": _json(data_package(result, data)),
+        "croissant.json": _json(croissant(result, data)),
+    }
+    for name, text in texts.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    _write_manifest(folder)
 
 
 def bundle_files(folder: Path) -> Iterable[str]:
@@ -221,6 +274,7 @@ def certificate(result: ReleaseResult, data: Mapping[str, tuple[str, int]]) -> d
         "schema_fingerprint": result.schema.fingerprint(),
         "rows": len(result.synthetic),
         **({"tables": {name: len(rows) for name, rows in result.tables.items()}} if result.tables else {}),
+        **({"parts": list(result.parts)} if result.parts else {}),
         "data": {name: digest for name, (digest, _) in data.items()},
         "guarantee": result.guarantee.to_dict(),
         "ledger": {

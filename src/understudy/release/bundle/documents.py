@@ -196,7 +196,14 @@ def _for_users(result: ReleaseResult, files: dict[str, str]) -> list[Block]:
             "over the columns of this table. Their errors were checked, under the same guarantee, before the table was "
             "accepted."
         ),
-        *([Text(about_rows(result.schema, guarantee.unit))] if guarantee.unit.id_column is not None else []),
+        *(
+            [
+                Text(text)
+                for text in dict.fromkeys(about_rows(item.schema, guarantee.unit) for item in _views(result))
+            ]
+            if guarantee.unit.id_column is not None
+            else []
+        ),
         *([] if result.rows_lost is None else [Text(result.rows_lost.describe())]),
         Heading("Unintended use"),
         Text(
@@ -228,9 +235,16 @@ def _for_users(result: ReleaseResult, files: dict[str, str]) -> list[Block]:
     ]
 
 
+def _views(result: ReleaseResult) -> list[ReleaseResult]:
+    """Return the release itself, or, of several tables of events, the entities with each of them."""
+    return list(result.parts.values()) or [result]
+
+
 def _relations(result: ReleaseResult) -> list[Block]:
     """Say which tables there are and how they are joined, where there are several."""
-    lines = relations(result.schema) if result.tables else []
+    lines = [line for item in _views(result) for line in relations(item.schema)] if result.tables else []
+    if result.parts:  # there is no table with all columns, and the numbers of other tables are in no table but those of the parts
+        lines = [line for line in dict.fromkeys(lines) if not line.startswith("data.csv")]
     return [Heading("Tables and keys"), Bullets(lines)] if lines else []
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from understudy.release.result import ReleaseResult
 from understudy.schema import Column, Schema
 from understudy.schema.constraints.derived import DerivedColumn
-from understudy.schema.linked import package_of
+from understudy.schema.linked import package_of, register_package
 
 __all__ = [
     "SYNTHETIC",
@@ -62,7 +62,7 @@ def _is_text(column: Column, result: ReleaseResult) -> bool:
 def data_package(result: ReleaseResult, data: dict[str, tuple[str, int]]) -> dict[str, Any]:
     """Return a Data Package descriptor; ``data`` maps file names to hash and size."""
     fields = []
-    for column in result.schema.columns:
+    for column in () if result.parts else result.schema.columns:
         kind = "string" if _is_text(column, result) else _TABLE_TYPES.get(column.kind, "string")
         own = getattr(column, "spelling", None)
         if own is not None and column.other_code is None:
@@ -124,9 +124,12 @@ def _linked_resources(
     if not named:
         return found
     csv = {name.split("/")[1].removesuffix(".csv"): name for name in named if name.endswith(".csv")}
-    described_tables = {
-        item["path"]: item for item in package_of(result.schema, result.tables, csv)["resources"]
-    }
+    package = (
+        register_package([part.schema for part in result.parts.values()], result.tables, csv)
+        if result.parts
+        else package_of(result.schema, result.tables, csv)
+    )
+    described_tables = {item["path"]: item for item in package["resources"]}
     for name in named:
         digest, size = data[name]
         stem, _, kind = name.split("/")[1].partition(".")
@@ -201,7 +204,6 @@ def _identifiers(names: Sequence[str]) -> dict[str, str]:
 def croissant(result: ReleaseResult, data: dict[str, tuple[str, int]]) -> dict[str, Any]:
     """Return a Croissant (MLCommons) description of the table."""
     first = next(iter(data))
-    identifiers = _identifiers(result.schema.output_names)
     return {
         "@context": _CONTEXT,
         "@type": "sc:Dataset",
@@ -227,59 +229,73 @@ def croissant(result: ReleaseResult, data: dict[str, tuple[str, int]]) -> dict[s
             for name, (digest, size) in data.items()
         ],
         "recordSet": [
-            {
-                "@type": "cr:RecordSet",
-                "@id": "rows",
-                "name": "rows",
-                "field": [
-                    {
-                        "@type": "cr:Field",
-                        "@id": f"rows/{identifiers[column.name]}",
-                        "name": column.name,
-                        "description": column.description or column.name,
-                        "dataType": "sc:Text"
-                        if _is_text(column, result)
-                        else _CROISSANT_TYPES.get(column.kind, "sc:Text"),
-                        "source": {"fileObject": {"@id": first}, "extract": {"column": column.name}},
-                    }
-                    for column in result.schema.columns
-                ]
-                + [
-                    {
-                        "@type": "cr:Field",
-                        "@id": f"rows/{identifiers[item.name]}",
-                        "name": item.name,
-                        "description": about_derived(item),
-                        "dataType": _type_of(item.name, result, _CROISSANT_TYPES, "sc:Text"),
-                        "source": {"fileObject": {"@id": first}, "extract": {"column": item.name}},
-                    }
-                    for item in result.schema.derived
-                ]
-                + [
-                    {
-                        "@type": "cr:Field",
-                        "@id": f"rows/{_identifiers([name])[name]}",
-                        "name": name,
-                        "description": words,
-                        "dataType": "sc:Integer",
-                        "source": {"fileObject": {"@id": first}, "extract": {"column": name}},
-                    }
-                    for name, words in _ids(result).items()
-                ],
-            },
+            *([] if result.parts else [_rows_set(result, first)]),
             *_linked_record_sets(result, data),
+        ],
+    }
+
+
+def _rows_set(result: ReleaseResult, first: str) -> dict[str, Any]:
+    """Return the record set of the one table, or of the events with the columns of their entity beside them."""
+    identifiers = _identifiers(result.schema.output_names)
+    return {
+        "@type": "cr:RecordSet",
+        "@id": "rows",
+        "name": "rows",
+        "field": [
+            {
+                "@type": "cr:Field",
+                "@id": f"rows/{identifiers[column.name]}",
+                "name": column.name,
+                "description": column.description or column.name,
+                "dataType": "sc:Text"
+                if _is_text(column, result)
+                else _CROISSANT_TYPES.get(column.kind, "sc:Text"),
+                "source": {"fileObject": {"@id": first}, "extract": {"column": column.name}},
+            }
+            for column in result.schema.columns
+        ]
+        + [
+            {
+                "@type": "cr:Field",
+                "@id": f"rows/{identifiers[item.name]}",
+                "name": item.name,
+                "description": about_derived(item),
+                "dataType": _type_of(item.name, result, _CROISSANT_TYPES, "sc:Text"),
+                "source": {"fileObject": {"@id": first}, "extract": {"column": item.name}},
+            }
+            for item in result.schema.derived
+        ]
+        + [
+            {
+                "@type": "cr:Field",
+                "@id": f"rows/{_identifiers([name])[name]}",
+                "name": name,
+                "description": words,
+                "dataType": "sc:Integer",
+                "source": {"fileObject": {"@id": first}, "extract": {"column": name}},
+            }
+            for name, words in _ids(result).items()
         ],
     }
 
 
 def _linked_record_sets(result: ReleaseResult, data: Mapping[str, tuple[str, int]]) -> list[dict[str, Any]]:
     """Return a record set for each of the linked tables: the key of the entities, and the field of the events that refers to it."""
-    entity = result.schema.entity
+    found = [part.schema.entity for part in result.parts.values()] or [result.schema.entity]
     resources = {item["path"]: item for item in _linked_resources(result, data).values() if "schema" in item}
-    if entity is None or entity.tables is None or not resources:
+    of = {
+        name: entity
+        for entity in found
+        if entity is not None and entity.tables is not None
+        for name in entity.tables
+    }
+    if not of or not resources:
         return []
     sets = []
     for name, table in result.tables.items():
+        entity = of[name]
+        assert entity.tables is not None
         file = f"tables/{name}.csv"
         identifiers = _identifiers([str(column) for column in table.columns])
         is_parent = name == entity.tables[0]

@@ -23,6 +23,7 @@ from understudy.release.bundle.reporting import (
     fixed,
     known_profile,
     odds_limit,
+    of_entities,
     shown_labels,
 )
 from understudy.release.bundle.risk import CHANCES, Risks, risks
@@ -56,6 +57,14 @@ _NO_ADVICE = (
 )
 
 
+def _sizes(certificate: Mapping[str, Any]) -> str:
+    """Say how many synthetic rows there are, of linked tables in each."""
+    tables = certificate.get("tables") or {}
+    if not tables:
+        return f"{certificate['rows']:,} synthetic rows"
+    return f"synthetic tables ({', '.join(f'{name} with {rows:,} rows' for name, rows in tables.items())})"
+
+
 @dataclass(frozen=True)
 class OfficeFacts:
     """What the documents are made from: the certificate and the specification as published, and the schema."""
@@ -84,7 +93,15 @@ class OfficeFacts:
         """What the promise leaves to an attacker."""
         known, steps = known_profile(self.promised)
         mutual = self.unit.relation == "replace-one" or steps > 1
-        return risks(known, rows=int(self.certificate["rows"]), mutual=mutual)
+        return risks(known, rows=self.size[0], mutual=mutual)
+
+    @property
+    def size(self) -> tuple[int, str]:
+        """How many units the published table would be of, and what they are: rows, or the rows of the table of entities."""
+        entity, tables = self.schema.entity, self.certificate.get("tables") or {}
+        if entity is not None and entity.tables is not None and entity.tables[0] in tables:
+            return int(tables[entity.tables[0]]), entity.tables[0]
+        return int(self.certificate["rows"]), "rows"
 
     @property
     def title(self) -> str:
@@ -99,6 +116,8 @@ class OfficeFacts:
     def whom(self) -> str:
         """Who is protected, in words and as the certificate has it."""
         whose = "each record" if self.unit.id_column is None else "each person with all records that are kept"
+        if of_entities(self.schema, self.unit):
+            whose = f"each {self.unit.id_column} with all rows, of which {self.unit.max_rows} event records are counted"
         return f"{whose} (neighbouring tables: {self.promised['neighbours']})"
 
     @property
@@ -210,7 +229,7 @@ def _check(facts: OfficeFacts) -> list[Block]:
         agreement = Agreement.from_dict(facts.certificate["agreement"])
         recorded.append(
             Text(
-                f"The agreement that was signed, with {agreement.number} comments, has the hash {agreement.hash}; spec.json names it."
+                f"The agreement that was signed, with {agreement.number} {'comment' if agreement.number == 1 else 'comments'}, has the hash {agreement.hash}; spec.json names it."
             )
         )
         if agreement.comments:
@@ -308,7 +327,7 @@ def _anonymisation(facts: OfficeFacts) -> Page:
                 ),
                 _chances(facts, "Chance that a rule fits you", "without your record: the share of people whom it fits", 3),
                 Text(
-                    f"If the real table has as many records as this one has rows ({facts.certificate['rows']:,}), a rule that fits at most one in 1,000 times as many people fits somebody in it with a "
+                    f"If the real table has as many {'records' if facts.size[1] == 'rows' else facts.size[1]} as this one has {'rows' if facts.size[1] == 'rows' else 'of them'} ({facts.size[0]:,}), a rule that fits at most one in 1,000 times as many people fits somebody in it with a "
                     f"chance of at most {chance(risk.isolated, rounding=ROUND_CEILING)}; by luck, without any data, of 0.1%. Rules that fit more people single out somebody by luck more often."
                 ),
             ],
@@ -389,7 +408,7 @@ def _dpia(facts: OfficeFacts) -> Page:
                         ("purpose", "What is the table published for, and on what legal basis are the records used to make it?"),
                         ("records", f"table {certificate['ledger']['table']!r}: {len(facts.schema.names)} columns, listed in the data dictionary"),
                         ("special categories", "Which columns are special categories of data, or concern children or others who need more protection?"),
-                        ("what leaves the house", f"{certificate['rows']:,} synthetic rows, the fitted model and the certificate; no record"),
+                        ("what leaves the house", f"{_sizes(certificate)}, the fitted model and the certificate; no record"),
                         ("how", f"{facts.looks} looks at the records, each charged to a ledger before its noise was drawn; method: {certificate['method']['name']}"),
                         ("when", f"{certificate['started']} to {certificate['finished']}"),
                     ],
@@ -537,7 +556,7 @@ def _iso(facts: OfficeFacts) -> Page:
         ("6.3.2 transparency", "specification, certificate with every charge, model and report are published with the rows"),
         ("6.3.3 harms", "Which harms could follow for people, by group?"),
         ("7.2.2 data principals", f"{facts.whom}; who are the people?"),
-        ("7.2.3 type of data", f"a table of {certificate['rows']:,} synthetic rows and {len(facts.schema.names)} columns"),
+        ("7.2.3 type of data", f"{_sizes(certificate)}; {len(facts.schema.names)} columns"),
         ("7.2.4 types of attributes", "all columns are treated alike: none is taken for harmless or for unknown to an attacker"),
         ("7.2.5 properties of the dataset", f"{rules} cleaning rules; every possible value is public (data dictionary)"),
         ("7.3.2 maximum or average risk", "maximum: the bounds hold for the most exposed record"),
@@ -584,7 +603,7 @@ def _datasheet(facts: OfficeFacts) -> Page:
                     "What is in it",
                     [
                         ("a row is", "synthetic: a draw from a model, and the record of nobody"),
-                        ("how many", f"{certificate['rows']:,} rows, {len(facts.schema.names)} columns"),
+                        ("how many", f"{_sizes(certificate)}, {len(facts.schema.names)} columns"),
                         ("region", facts.publisher("region")),
                         ("errors", "the report lists bounds by column and pair of columns, and values that may not occur at all"),
                         ("confidential or offensive content", "Does any label name something confidential or offensive?"),

@@ -135,7 +135,8 @@ def _read(folder: Path, schema: Schema | None, model: Model | None) -> ReportCon
         guarantee=_signs(budget),
         kind=budget.describe().partition(" (")[2].rstrip(")"),
         unit=str(promised["neighbours"]),
-        protected=_protected(Unit.from_dict(promised["unit"])),
+        protected=_protected(schema, Unit.from_dict(promised["unit"])),
+        tables={str(name): int(rows) for name, rows in (certificate.get("tables") or {}).items()},
         looks=sum(entry["event"] is not None for entry in certificate["ledger"]["entries"]),
         table_total=""
         if not promised.get("table_total")
@@ -148,7 +149,7 @@ def _read(folder: Path, schema: Schema | None, model: Model | None) -> ReportCon
             bounds=[(clique, bound / 2) for clique, _, bound in bounds_found],
             rare=rare,
             model=model,
-            cut=cut,
+            cut=_beyond_steps(schema) if of_entities(schema, Unit.from_dict(promised["unit"])) else cut,
             cleaned=len(spec.get("cleaning") or ()),
         ),
         cut=[
@@ -194,10 +195,15 @@ def _read(folder: Path, schema: Schema | None, model: Model | None) -> ReportCon
 
 def about_rows(schema: Schema, unit: Unit) -> str:
     """Say what becomes of people with several rows, in a release of rows or of entities with their events; empty where every row is its own unit."""
-    entity = schema.entity
-    if entity is not None and entity.id == unit.id_column:
-        return entity.describe_counting(unit.max_rows)
+    if schema.entity is not None and of_entities(schema, unit):
+        return schema.entity.describe_counting(unit.max_rows)
     return unit.describe_cut()
+
+
+def _beyond_steps(schema: Schema) -> str:
+    """Say what a table of entities with their events cannot tell about histories."""
+    assert schema.entity is not None
+    return f"What spans three rows of one {schema.entity.id} or more: each row was measured alone and with the one before, and a whole history follows from these steps."
 
 
 def rare_values(model: Model | None) -> dict[str, dict[str, int]]:
@@ -379,10 +385,17 @@ def _signs(budget: Budget) -> str:
     return budget.describe().partition(" (")[0]
 
 
-def _protected(unit: Unit) -> str:
+def of_entities(schema: Schema, unit: Unit) -> bool:
+    """Say whether a release is of entities with their events, whose unit is an entity with all its rows."""
+    return schema.entity is not None and schema.entity.id == unit.id_column
+
+
+def _protected(schema: Schema, unit: Unit) -> str:
     """Say in a few words who is protected."""
     if unit.id_column is None:
         return "each record"
+    if of_entities(schema, unit):
+        return f"each {unit.id_column}, with all rows"
     rows = "one row" if unit.max_rows == 1 else f"up to {unit.max_rows} rows"
     return f"each person, with {rows}"
 

@@ -31,7 +31,7 @@ from understudy.privacy.exact_floats import float_down, float_up
 from understudy.privacy.ledger.ledger import Invariant
 from understudy.release.agreement import agreement_problems
 from understudy.release.approvals import missing_approvals, specification_hash
-from understudy.release.bundle.bundle import MANIFEST, bundle_files, manifest_text
+from understudy.release.bundle.bundle import MANIFEST, PARTS, bundle_files, manifest_text
 from understudy.release.selection.profiles import Bound
 from understudy.release.series.previous import bounds_of, series_of
 from understudy.release.spec.budget import Shares
@@ -39,6 +39,7 @@ from understudy.release.spec.spec import Spec
 from understudy.schema import Schema
 from understudy.schema.entities import finest
 from understudy.schema.files.yaml import read_plain
+from understudy.schema.linked import Register, read_register
 from understudy.signatures import statement_from_dict
 
 if TYPE_CHECKING:
@@ -75,10 +76,13 @@ def verify_bundle(folder: str | os.PathLike[str]) -> dict[str, Any]:
     problems.raise_if_any(BundleError)  # what was touched is not worth interpreting
     try:
         document: dict[str, Any] = json.loads((path / "certificate.json").read_text(encoding="utf-8"))
-        schema = Schema.read(path / "schema.yaml")
+        register = read_register(path / "schema.yaml")
         _check_guarantee(document, problems)
         _check_promise(path, document, problems)
-        _check_data(path, document, schema, problems)
+        if register is not None:
+            _check_register(path, document, register, problems)
+        else:
+            _check_data(path, document, Schema.read(path / "schema.yaml"), problems)
         _check_approvals(path, document, problems)
     except (*_UNREADABLE, UnderstudyError) as error:
         problems.add(f"it cannot be interpreted: {type(error).__name__}: {error}")
@@ -367,6 +371,51 @@ def _check_data(path: Path, document: dict[str, Any], schema: Schema, problems: 
     _check_levels(path, document, schema, frame, problems)
     if not all(item["passed"] for item in document["criteria"]):
         problems.add("a criterion is marked as not passed")
+
+
+def _check_register(path: Path, document: dict[str, Any], register: Register, problems: Problems) -> None:
+    """Check the tables of entities with several tables of events, and the bundle of each part, which has to be one of the same release."""
+    whole = Schema.from_dict(register.whole.plain)
+    if whole.fingerprint() != document["schema_fingerprint"]:
+        problems.add("schema.yaml is not the schema of the certificate")
+    wanted = (register.entities, *register.events)
+    if set(document.get("tables") or {}) != set(wanted) or document.get("parts") != list(register.events):
+        problems.add(f"the certificate has to name the linked tables {', '.join(wanted)}")
+        return
+    tables = {name: read_frame(path / "tables" / f"{name}.csv") for name in wanted}
+    for name, rows in tables.items():
+        if len(rows) != document["tables"][name]:
+            problems.add(f"tables/{name}.csv does not have as many rows as the certificate says")
+    if document["rows"] != len(tables[register.entities]):
+        problems.add(f"the certificate does not have the number of rows of tables/{register.entities}.csv")
+    same = ("release", "spec_fingerprint", "guarantee", "ledger", "approvals", "agreement")
+    judged = []
+    for table, schema in zip(register.events, register.schemas(path), strict=True):
+        place = path / PARTS / table
+        try:
+            part = verify_bundle(place)
+        except BundleError as error:
+            problems.add(f"{PARTS}/{table} does not hold: {error}")
+            continue
+        judged += part["criteria"]
+        if any(part.get(key) != document.get(key) for key in same):
+            problems.add(f"{PARTS}/{table} is the bundle of another release")
+        if part["schema_fingerprint"] != schema.fingerprint():
+            problems.add(f"{PARTS}/{table} describes its tables otherwise than schema.yaml")
+        for name in (register.entities, table):
+            own = read_frame(place / "tables" / f"{name}.csv")
+            names = [str(column) for column in own.columns if column in tables[name].columns]
+            shared = set(tables[name].columns) - _counts_elsewhere(register, table)
+            if set(names) != shared or not own[names].astype(str).equals(tables[name][names].astype(str)):
+                problems.add(f"tables/{name}.csv is not the table of {PARTS}/{table}")
+    if sorted(map(repr, judged)) != sorted(map(repr, document["criteria"])):
+        problems.add("the criteria of the certificate are not those of its parts")
+
+
+def _counts_elsewhere(register: Register, table: str) -> set[str]:
+    """Return the columns of the table of entities that hold the numbers of events in other tables."""
+    counts = {pair.tables[1]: pair.plain["entity"].get("count") for pair in register.pairs}
+    return {count for name, count in counts.items() if name != table and count is not None}
 
 
 def _check_levels(

@@ -38,10 +38,11 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 from pydantic import Field
 
-from understudy.curator import GRID_WIDENING, Curator, to_float
+from understudy.curator import GRID_WIDENING, Curator, SealedScalar, to_float
 from understudy.errors import BudgetError, UnderstudyError, WorkloadError
 from understudy.privacy import Laplace, Unit
 from understudy.release.criteria.groups import OpenBins
+from understudy.release.look import seal_numbers
 from understudy.release.record_types import RecordTypes
 from understudy.release.spec.parts import Part, Positive
 from understudy.schema import Constraint, Domain, Schema
@@ -71,6 +72,7 @@ RARELY = 0.05
 """Plans name the errors that are accepted, or rejected, with a probability of one minus this."""
 _WIDER = 1 + GRID_WIDENING
 """The curator rounds to a grid and charges for it; scales are widened by this much to stay within the share."""
+_ONE = Fraction(1)
 _LEAST = 2.0**-40
 """Taken for the sensitivity of an error that nobody can change, such as a share that is 1 for every possible record."""
 
@@ -129,6 +131,10 @@ class CriterionConfig(Part):
         None, description="Published form only: what releasing the error may cost."
     )
     threshold: Positive = Field(description="The error must be smaller than this.")
+    table: str | None = Field(
+        None,
+        description="Of linked tables with several tables of events: the table of events that it is about.",
+    )
 
     @abstractmethod
     def build(self, context: CriterionContext) -> Criterion:
@@ -385,17 +391,14 @@ class Criterion(ABC):
 
         Privacy
         -------
-        In: private. Out: releasable, for ``epsilon``. `released_value` is a sealed statistic of the given sensitivity, which is the largest
+        In: private. Out: releasable, for ``epsilon``. The one of the `published_numbers` is sealed with the given sensitivity, which is the largest
         over all steps between neighbours, and gets Laplace noise of scale ``sensitivity / epsilon``.
         """
         sensitivity = max(sensitivity, _LEAST)
         # shares of the rows are tiny: measure them in units in which one record counts for about one
         unit = Fraction(2) ** math.frexp(sensitivity)[1]
         reach = float(Fraction(sensitivity) / unit)
-        sealed = curator.statistic(
-            lambda table: _in_units(self.released_value(RecordTypes.from_table(table), synthetic), unit),
-            sensitivity=reach,
-        )
+        (sealed,) = self.sealed(curator, synthetic, sensitivities=[reach], unit=unit)
         noise = Laplace(reach * _WIDER / epsilon)
         scale = to_float(Fraction(noise.scale) * unit)
         measured = curator.measure_scalar(sealed, noise=noise, purpose=self._purpose)
@@ -403,6 +406,41 @@ class Criterion(ABC):
             value=to_float(Fraction(measured) * unit),
             sensitivity=sensitivity,
             deviation=min(laplace_deviation(scale), sys.float_info.max),
+        )
+
+    def sealed(
+        self,
+        curator: Curator,
+        synthetic: RecordTypes,
+        *,
+        sensitivities: Sequence[float],
+        unit: Fraction = _ONE,
+    ) -> list[SealedScalar]:
+        """Seal the `published_numbers` of the real table, in some unit: what :func:`~understudy.release.largest_moves` tries, and nothing else.
+
+        What does not fit is refused before the table is read.
+
+        Privacy
+        -------
+        In: private. Out: under seal (:func:`~understudy.release.look.seal_numbers`). Each sensitivity is the most that one unit can change
+        the number, in that unit; the proof is the criterion's. It is at least the one of `published_sensitivities`, which neighbours were tried with.
+        """
+        self.require(synthetic)
+        claims = self.published_sensitivities(curator.unit, synthetic)
+        if len(claims) != len(sensitivities) or any(
+            Fraction(reach) * unit < Fraction(claim)
+            for reach, claim in zip(sensitivities, claims, strict=True)
+        ):
+            raise BudgetError(
+                f"What criterion {self.name!r} would be charged for is less than the published_sensitivities that it claims. Nothing was charged."
+            )
+        return seal_numbers(
+            curator,
+            lambda table: [
+                _in_units(number, unit)
+                for number in self.published_numbers(RecordTypes.from_table(table), synthetic)
+            ],
+            sensitivities=sensitivities,
         )
 
     @property

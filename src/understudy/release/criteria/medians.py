@@ -145,12 +145,7 @@ class ConditionalMedians(_Conditional):
         errors = self.scores(synthetic, synthetic)[0]
         value = float(errors[0])
         if len(errors) > 1:
-            scores = curator.statistics(
-                lambda table: [
-                    float(score) for score in self.scores(RecordTypes.from_table(table), synthetic)[1]
-                ],
-                sensitivities=[sensitivity] * len(errors),
-            )
+            scores = self.sealed(curator, synthetic, sensitivities=[sensitivity] * len(errors))
             value = float(errors[curator.choose(scores, epsilon=epsilon, purpose=self._purpose)])
         return Released(value=value, sensitivity=sensitivity)
 

@@ -125,7 +125,7 @@ class RegressionCoefficients(Criterion):
     >>> real = RecordTypes(domain, [[0, 0], [1, 1], [2, 2]], [100, 100, 100])
     >>> synthetic = RecordTypes(domain, [[0, 0], [1, 1], [2, 1], [2, 2]], [100, 100, 10, 90])
     >>> round(criterion.value(real, synthetic), 4), round(float(criterion.slack(real, synthetic)), 1)
-    (0.0742, 18.5)
+    (0.0742, 26.0)
     """
 
     mechanism: ClassVar[str] = "functional"

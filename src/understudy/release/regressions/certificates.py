@@ -176,6 +176,111 @@ def smallest(*slacks: Ints) -> int:
     return min((int(part.min(initial=_ENDLESS)) for part in slacks), default=_ENDLESS)
 
 
+# ----------------------------------------------------------------------------------------
+# How many records away a sum is from a limit, with those records that are there.
+
+_MOST_RECORDS = 1 << 29
+"""Distances in records end here, in both directions."""
+_MOST_COUNTS = 1 << 21
+"""About how many counts of levels are held for all conditions together."""
+_FINEST = 20
+"""Levels are at least so many powers of two wide: 1,024 of them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Tails:
+    """How many records contribute how much to a sum, from which the number of records to its limit follows.
+
+    `Conditions.slacks` divides the distance of a sum from its limit by the range of a contribution, as if every record that is
+    replaced lay at the lowest end of the range. Few do. Here the records that are there decide: a step takes away the record with the
+    lowest contribution that is left, or one without a contribution, and puts in the highest contribution that is possible.
+
+    Write ``S`` for the sum, ``L`` for the limit, ``c_i`` for the contributions, ``c'_i`` for those below zero rounded down to a level (a public
+    grid of width ``d`` with an edge at 0) and 0 for all others, and ``h`` for the larger of the highest contribution and ``d``. There are as many further
+    records without a contribution as one likes. The distance is the smallest number ``k`` for which ``S`` plus the ``k`` largest of all
+    ``h - c'_i`` reaches ``L``. It is positive exactly when ``S < L``.
+
+    *Step sensitivity 1.* Adding or removing a record is replacing one without a contribution, or replacing by one, so let record ``i`` be replaced by one that
+    contributes ``e``. Write ``P_k`` for the sum of the ``k`` largest ``h - c'`` of all records but ``i``. If ``k`` steps reach ``L`` from the new table, so do ``k + 1`` steps from
+    the old one, which reach at least ``S + h - c'_i + P_k``. From the new table ``k`` steps reach either ``S + e - c_i + P_k``, which is no more, since ``e <= h`` and ``c'_i <= c_i``;
+    or ``S + e - c_i + (h - e') + P_(k-1)``, which is no more either: ``P_k >= P_(k-1) + h``, and ``e - e' <= h``, because ``e' = 0`` for ``e >= 0`` and ``e - e' <= d <= h``
+    otherwise. The step back is a step like any other. Where ``S >= L`` the distance is counted the other way round, from the number of steps after which
+    the sum would be below its limit: one step less than that, negative. From a table below its limit to one that is not, the number falls from 1 to 0.
+
+    Everything is a whole number; distances are cut at ``2**29`` records.
+
+    Examples
+    --------
+    >>> conditions = Conditions.between([-1.0], [1.0])
+    >>> steps = conditions.steps(np.array([[-0.5], [0.0]]))
+    >>> tails = Tails.none(conditions).with_records(steps, np.array([3, 100]))
+    >>> total = whole_sums(np.array([3, 100]), steps)
+    >>> distances = [as_slack(tails.slacks(conditions, limit, total)[0]) for limit in (2.5, 10.5, -3.0)]
+    >>> distances == [3, 11, -1]
+    True
+    """
+
+    width: int
+    below: Ints
+    above: Ints
+
+    @classmethod
+    def none(cls, conditions: Conditions) -> Tails:
+        """Begin without a record; how fine the levels are follows from the number of conditions."""
+        most = max(1, _MOST_COUNTS // max(1, conditions.bottom.size))
+        bits = max(_FINEST, 31 - most.bit_length())
+        empty = np.zeros((*conditions.bottom.shape, STEPS >> bits), dtype=np.int64)
+        return cls(1 << bits, empty, empty)
+
+    def with_records(self, steps: Ints, counts: Ints) -> Tails:
+        """Count more records (the first axis of ``steps``, their contributions in whole steps), each as often as ``counts`` says."""
+        return Tails(
+            self.width,
+            self.below + self._levels(steps, counts),
+            self.above + self._levels(-steps, counts),
+        )
+
+    def _levels(self, steps: Ints, counts: Ints) -> Ints:
+        """Count the records below zero by level, the lowest first."""
+        shape = self.below.shape
+        levels = shape[-1]
+        place = np.where(steps < 0, levels + steps // self.width, levels).reshape(len(counts), -1)
+        conditions = place.shape[1]
+        place = place + (levels + 1) * np.arange(conditions)
+        weights = np.broadcast_to(counts.astype(np.float64)[:, None], place.shape)
+        found = np.bincount(place.ravel(), weights=weights.ravel(), minlength=conditions * (levels + 1))
+        return found.reshape(conditions, levels + 1)[:, :levels].astype(np.int64).reshape(shape)
+
+    def slacks(self, conditions: Conditions, limit: npt.ArrayLike, totals: Ints) -> Ints:
+        """Return the distance of each condition from its limit in steps, a whole number of records; see `Conditions.slacks`."""
+        plain = conditions.slacks(limit, totals)
+        gap = np.asarray(conditions.limits(limit) - totals)
+        top, low = conditions.bottom + STEPS, -conditions.bottom
+        reached = _records(np.maximum(gap, 1), self.below, np.maximum(top, self.width), self.width)
+        back = 1 - _records(np.maximum(1 - gap, 1), self.above, np.maximum(low, self.width), self.width)
+        records = np.where(gap > 0, reached, back)
+        return np.where(np.abs(plain) >= _ENDLESS, plain, records * STEPS)
+
+
+def _records(gap: Ints, counts: Ints, edge: Ints, width: int) -> Ints:
+    """Return how many steps make up for a positive gap: each record of a level moves the sum by ``edge`` and its level, others by ``edge``."""
+    levels = counts.shape[-1]
+    moves = edge[..., None] + width * np.arange(levels, 0, -1)
+    many = np.minimum(np.cumsum(counts, axis=-1), 2 * _MOST_RECORDS)
+    moved = np.cumsum(np.diff(many, axis=-1, prepend=0) * moves, axis=-1)
+    zero = np.zeros((*edge.shape, 1), dtype=np.int64)
+    many, moved = np.concatenate([zero, many], axis=-1), np.concatenate([zero, moved], axis=-1)
+    moves = np.concatenate([moves, edge[..., None]], axis=-1)
+    found = []
+    for row in np.broadcast_to(gap, np.broadcast_shapes(gap.shape, edge.shape)).reshape(-1, *edge.shape):
+        used = (moved[..., 1:] < row[..., None]).sum(axis=-1)[..., None]
+        done, left, each = (
+            np.take_along_axis(table, used, axis=-1)[..., 0] for table in (many, moved, moves)
+        )
+        found.append(np.minimum(done - (left - row) // each, _MOST_RECORDS))
+    return np.stack(found).reshape(np.broadcast_shapes(gap.shape, edge.shape))
+
+
 _BLOCK = 1 << 21
 
 SHARES = (
@@ -199,8 +304,8 @@ class Certificate:
     Both norms are maxima over finitely many sign vectors ``s``: ``|u|_1 = max s.u`` and
     ``|M|_1 = max over j and s of s.M e_j``. With ``a = G^-1 s``, ``n s.u`` is the sum over real records of
     ``(a.x)(y - w.x)``, and ``n s.M e_j`` is the sum of ``(a.x) x_j`` minus ``n s_j``. So each condition is a sum over
-    records below a public limit; its slack, divided by the range of the contribution over *all possible
-    records* (zero included), has step sensitivity 1 (`Conditions`), and so has the minimum over conditions. The
+    records below a public limit; the number of records it is away from that, which replaces those of the table by the worst of *all possible
+    records*, has step sensitivity 1 (`Tails`), and so has the minimum over conditions. The
     maximum over a public list of ``t`` keeps the step sensitivity, and is positive only if some ``t`` works.
     """
 
@@ -208,8 +313,10 @@ class Certificate:
     signs: Floats
     residual: Conditions
     residual_total: Ints
+    residual_tails: Tails
     gram: Conditions
     gram_total: Ints
+    gram_tails: Tails
 
     @classmethod
     def build(
@@ -223,35 +330,44 @@ class Certificate:
         low_u, high_u, low_m, high_m = _ranges(regression.points, scaling, directions, coefficients)
         close = Conditions.between(np.concatenate([low_u, -high_u]), np.concatenate([high_u, -low_u]))
         stable = Conditions.between(np.concatenate([low_m, -high_m]), np.concatenate([high_m, -low_m]))
-        x, y, counts = regression.rows(real)
+        x, y, counts = _together(*regression.rows(real))
+        residual_tails, gram_tails = Tails.none(close), Tails.none(stable)
         residual_total = np.zeros(len(signs), dtype=np.int64)
         gram_total = np.zeros((len(signs), len(coefficients)), dtype=np.int64)
-        for part in _blocks(len(counts), len(half)):
+        for part in _blocks(len(counts), signs.size + len(signs)):
             design, many = scaling.design(x[part]), counts[part]
             along = applied(design, directions)
             along = np.concatenate([along, -along], axis=1)
             with np.errstate(over="ignore", invalid="ignore"):
                 residual = y[part] - applied(design, coefficients)
-                residual_total += whole_sums(many, close.steps(along * residual[:, None]))
-                for j in range(len(coefficients)):
-                    column = Conditions(
-                        stable.lowest[:, j], stable.highest[:, j], stable.width[:, j], stable.bottom[:, j]
-                    )
-                    gram_total[:, j] += whole_sums(many, column.steps(along * design[:, j : j + 1]))
-        return cls(n, signs, close, residual_total, stable, gram_total)
+                steps = close.steps(along * residual[:, None])
+                residual_total += whole_sums(many, steps)
+                residual_tails = residual_tails.with_records(steps, many)
+                steps = stable.steps(along[:, :, None] * design[:, None, :])
+                gram_total += whole_sums(many, steps)
+                gram_tails = gram_tails.with_records(steps, many)
+        return cls(n, signs, close, residual_total, residual_tails, stable, gram_total, gram_tails)
 
     def slack(self, limit: float) -> int:
         """Return how many steps of a record the certificate is away from failing for an L1 error of ``limit``."""
         allowed = self.n * limit * (1 - np.array(SHARES))[:, None]
-        close = self.residual.slacks(allowed, self.residual_total)
+        close = self.residual_tails.slacks(self.residual, allowed, self.residual_total)
         return int(np.minimum(close.min(axis=1), self._stable).max())
 
     @cached_property
     def _stable(self) -> Ints:
         """How many steps away the Gram matrix is from leaving each share."""
         allowed = self.n * (np.array(SHARES)[:, None, None] + self.signs)
-        slacks = self.gram.slacks(allowed, self.gram_total)
+        slacks = self.gram_tails.slacks(self.gram, allowed, self.gram_total)
         return np.asarray(slacks.min(axis=(1, 2)))
+
+
+def _together(x: Floats, y: Floats, counts: Ints) -> tuple[Floats, Floats, Ints]:
+    """Return each combination of features and target once, with the number of records that have it."""
+    rows, place = np.unique(np.column_stack([x, y]), axis=0, return_inverse=True)
+    many = np.zeros(len(rows), dtype=np.int64)
+    np.add.at(many, place.reshape(-1), counts)
+    return rows[:, :-1], rows[:, -1], many
 
 
 def _blocks(records: int, conditions: int) -> list[slice]:

@@ -242,6 +242,15 @@ def _move_paths(plain: dict[str, Any], where: Path, folder: Path) -> None:
     for holder, key in ((plain, "schema"), (plain, "ledger"), (plain["source"], "path")):
         if isinstance(holder.get(key), str):
             holder[key] = _moved(holder[key], where, folder)
+    tables = plain["source"].get("tables")
+    for name, place in tables.items() if isinstance(tables, dict) else ():
+        if isinstance(place, str):
+            tables[name] = _moved(place, where, folder)
+        elif "://" not in place["url"]:
+            place["url"] = _moved(place["url"], where, folder)
+    database = plain["source"].get("database")
+    if isinstance(database, dict) and "://" not in database["url"]:
+        database["url"] = _moved(database["url"], where, folder)
     for part, key in (("output", "folder"), ("previous", "bundle")):
         holder = plain.get(part)
         if isinstance(holder, dict) and isinstance(holder.get(key), str):
@@ -266,7 +275,7 @@ class Rehearsal:
     results
         One per configuration tried.
     rows
-        Number of rows of the public table (after cleaning).
+        Number of rows of the public table (after cleaning), or of its entities where the release is of entities with their events.
     keep
         Configurations with a larger acceptance probability are worth keeping.
     notes
@@ -325,7 +334,7 @@ class Rehearsal:
                 Bar(item.configuration.name, item.acceptance, *item.interval, strong=item in self.kept)
                 for item in shown
             ],
-            note=f"{trials} trials per configuration, {self.rows:,} rows; lines are 95 % intervals{more}",
+            note=f"{trials} trials per configuration, {self.rows:,} {self.spec.counted}; lines are 95 % intervals{more}",
             mark=self.keep,
         )
 
@@ -480,8 +489,8 @@ def _notes(spec: Spec, rows: int, tried: int, results: Sequence[ConfigurationReh
     expected = spec.row_count.value or spec.expected_rows
     if expected and abs(rows - expected) > 0.1 * expected:
         notes.append(
-            f"The public table has {rows:,} rows and the specification expects {expected:,}. Slack grows with the "
-            "number of rows, so the probabilities are those of a table of another size."
+            f"The public table has {rows:,} {spec.counted} and the specification expects {expected:,}. Slack grows with the "
+            f"number of {spec.counted}, so the probabilities are those of a table of another size."
         )
     if tried < len(spec.configurations):
         notes.append(

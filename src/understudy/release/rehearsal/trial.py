@@ -26,11 +26,12 @@ from understudy.data.persons import KEY_BYTES
 from understudy.errors import DataError, UnderstudyError
 from understudy.mechanisms import no_progress
 from understudy.privacy import Ledger, PureDP, SeededRandomness
+from understudy.privacy.rows import PublicRows
 from understudy.release.criteria.base import Criterion, CriterionConfig
 from understudy.release.record_types import RecordTypes
 from understudy.release.regressions.fits import LinearFit
 from understudy.release.result import Configuration
-from understudy.release.run.candidate import Candidate, draw_candidate, fit_model
+from understudy.release.run.candidate import Candidate, draw_candidate, fit_models
 from understudy.release.run.judgement import baseline_key, fit_baseline, regressions_for
 from understudy.release.run.transform import neighbours, public_rows
 from understudy.release.selection.slack import SlackTest
@@ -148,7 +149,11 @@ def trial_key(fingerprint: str, configuration: Configuration, trial: int, *, tab
     return hashlib.sha256(b"understudy rehearsal\n" + text.encode("utf-8")).hexdigest()
 
 
-def run_trial(spec: Spec, configuration: Configuration, table: LocalTable, trial: int, key: str) -> Trial:
+PublicTable = LocalTable | Mapping[str, LocalTable]
+"""A public table as a configuration transforms it; of several tables of events the entities with each of them, by table."""
+
+
+def run_trial(spec: Spec, configuration: Configuration, table: PublicTable, trial: int, key: str) -> Trial:
     """Make one attempt on a public table; everything random follows from the key.
 
     Privacy
@@ -160,16 +165,63 @@ def run_trial(spec: Spec, configuration: Configuration, table: LocalTable, trial
     seed = int(key[:15], 16)
     randomness = SeededRandomness(seed)
     try:
-        attempt = _Attempt(spec, configuration, table, randomness, seed)
-        found = attempt.judged()
+        found = _together(
+            [item.judged() for item in _attempted(spec, configuration, table, randomness, seed)]
+        )
     except _FAILED as error:
         message = str(error) if isinstance(error, UnderstudyError) else type(error).__name__
         found = {"probability": 0.0, "failure": " ".join(message.split())}
     return Trial(**common, **found, seconds=round(time.perf_counter() - start, 3))
 
 
+def _together(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return what several tables of events come to: each has a test of its own, and their noises are independent."""
+    worst = min(
+        parts, key=lambda part: (part["probability"], math.inf if part["slack"] is None else part["slack"])
+    )
+    return {
+        "probability": math.prod(part["probability"] for part in parts),
+        "slack": min((part["slack"] for part in parts if part["slack"] is not None), default=None),
+        "closest": worst["closest"],
+        "errors": {name: value for part in parts for name, value in part["errors"].items()},
+        "slacks": {name: value for part in parts for name, value in part["slacks"].items()},
+    }
+
+
+def _attempted(
+    spec: Spec, configuration: Configuration, table: PublicTable, randomness: SeededRandomness, seed: int
+) -> list[_Attempt]:
+    """Fit and draw a candidate; return it with the table that it is compared with, table by table where there are several of events."""
+    parts = (
+        [(spec, table)]
+        if isinstance(table, LocalTable)
+        else [(part, table[name]) for name, part in spec.parts.items()]
+    )
+    made = [_Attempt(part, configuration, each, randomness, seed) for part, each in parts]
+    shares = spec.shares
+    budget = shares.total if shares.single else shares.attempt
+    reserve = shares.reserve if shares.single else 0.0
+    accounting = shares.accounting if shares.single else None
+    with Ledger.in_memory(
+        budget=budget, unit=spec.unit, accounting=accounting, approximate_delta=reserve
+    ) as ledger:
+        curators = [item.curator(ledger, made[0].known_rows) for item in made]
+        known = curators[0].rows.number
+        if known is None or known < 1:
+            raise DataError("The table has no rows to release.")
+        model = fit_models(spec, configuration, curators, progress=no_progress)
+    candidate = draw_candidate(spec, configuration, model, rows=known, seed=seed)
+    for item, drawn in zip(made, candidate.parts.values() or [candidate], strict=True):
+        item.take(drawn, known)
+    return made
+
+
 class _Attempt:
     """One attempt: the candidate, and the table it is compared with."""
+
+    candidate: Candidate
+    rows: int
+    real: RecordTypes
 
     def __init__(
         self,
@@ -192,33 +244,20 @@ class _Attempt:
             rows = max(1, round(counted.exact_row_count() + float(noise)))
         if kind == "invariant":
             rows = None
-        self._rows = public_rows(spec, rows)
-        budget = shares.total if shares.single else shares.attempt
-        reserve = shares.reserve if shares.single else 0.0
-        accounting = shares.accounting if shares.single else None
-        with Ledger.in_memory(
-            budget=budget, unit=spec.unit, accounting=accounting, approximate_delta=reserve
-        ) as ledger:
-            curator = self._curator(ledger)
-            known = curator.rows.number
-            if known is None or known < 1:
-                raise DataError("The table has no rows to release.")
-            self.rows = known
-            model = fit_model(spec, configuration, curator, progress=no_progress)
-        self.candidate: Candidate = draw_candidate(spec, configuration, model, rows=self.rows, seed=seed)
-        if unit.id_column is not None and not spec.two_levels:
-            counted = table.truncated(unit.id_column, unit.max_rows, randomness.bytes(KEY_BYTES))
+        self.known_rows, self._counted = public_rows(spec, rows), counted
+
+    def take(self, candidate: Candidate, rows: int) -> None:
+        """Compare with a candidate that was drawn for so many rows."""
+        self.candidate, self.rows = candidate, rows
+        unit, counted = self.spec.unit, self._counted
+        if unit.id_column is not None and not self.spec.two_levels:
+            counted = self.table.truncated(unit.id_column, unit.max_rows, self.randomness.bytes(KEY_BYTES))
         self.real = RecordTypes.from_table(counted)
 
-    def _curator(self, ledger: Ledger) -> Curator:
+    def curator(self, ledger: Ledger, rows: PublicRows) -> Curator:
+        """Return a curator of the public table."""
         remember_measured(ledger, self.table.schema.columns)  # a rehearsal has a ledger of its own
-        return Curator(
-            self.table,
-            unit=self.spec.unit,
-            ledger=ledger,
-            rows=self._rows,
-            randomness=self.randomness,
-        )
+        return Curator(self.table, unit=self.spec.unit, ledger=ledger, rows=rows, randomness=self.randomness)
 
     def judged(self) -> dict[str, Any]:
         """Return exact errors, slacks and the probability of acceptance."""
@@ -287,6 +326,10 @@ class _Attempt:
             )
             with Ledger.in_memory(budget=PureDP(epsilon), unit=self.spec.unit) as ledger:
                 known[key] = fit_baseline(
-                    self.spec, regression, self._curator(ledger), rows=self.rows, epsilon=epsilon
+                    self.spec,
+                    regression,
+                    self.curator(ledger, self.known_rows),
+                    rows=self.rows,
+                    epsilon=epsilon,
                 )
         return known[key]

@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 
 from understudy.data import LocalTable
+from understudy.data.persons import KEY_BYTES
 from understudy.errors import DataError, OutputError
 from understudy.mechanisms import Progress
 from understudy.parallel import run, workers
-from understudy.release.rehearsal.trial import Trial, run_trial, trial_key
+from understudy.release.rehearsal.trial import PublicTable, Trial, run_trial, trial_key
 from understudy.release.result import Configuration
-from understudy.release.run.transform import read_source
+from understudy.release.run.transform import pairs_of, read_source, register_tables
 from understudy.release.spec.spec import Spec
 
 # ----------------------------------------------------------------------------------------
@@ -96,6 +97,26 @@ _CELLS_AT_ONCE = 200_000_000
 """Encoded tables kept in memory at a time: so many, and so many codes."""
 
 Keys = dict[tuple[int, int], str]
+Tables = dict[tuple[str, ...], tuple[PublicTable, str]]
+"""Public tables by transformation, each with its fingerprint."""
+
+
+def public_tables(spec: Spec, configuration: Configuration, source: Any) -> PublicTable:
+    """Read a public table as a configuration transforms it; of several tables of events the entities with each of them."""
+    if not spec.parts:
+        return public_table(spec, configuration, source)
+    try:
+        pairs = pairs_of(spec, register_tables(spec, source))
+    except DataError as error:
+        raise _other_layout(error) from None
+    return {table: public_table(part, configuration, pairs[table]) for table, part in spec.parts.items()}
+
+
+def _other_layout(error: DataError) -> DataError:
+    return DataError(
+        f"The public table does not have the schema of the specification. {error}\nA rehearsal needs a public "
+        "table with the same columns and domains; rename and recode it first."
+    )
 
 
 def public_table(spec: Spec, configuration: Configuration, source: Any) -> LocalTable:
@@ -114,10 +135,7 @@ def public_table(spec: Spec, configuration: Configuration, source: Any) -> Local
     try:
         table = read_source(spec, configuration, source, **words)
     except DataError as error:
-        raise DataError(
-            f"The public table does not have the schema of the specification. {error}\nA rehearsal needs a public "
-            "table with the same columns and domains; rename and recode it first."
-        ) from None
+        raise _other_layout(error) from None
     if not isinstance(table, LocalTable):
         raise DataError("The public table is too large to rehearse on; take a sample of it.")
     if table.exact_row_count() < 1:
@@ -128,7 +146,7 @@ def public_table(spec: Spec, configuration: Configuration, source: Any) -> Local
 def keys_of(
     spec: Spec,
     configurations: Sequence[Configuration],
-    tables: dict[tuple[str, ...], tuple[LocalTable, str]],
+    tables: Tables,
     *,
     trials: int,
     seed: int,
@@ -169,7 +187,7 @@ def run_missing(
     fingerprint, total, rows = spec.fingerprint(), len(configurations) * trials, 0
     done = 0
     for group, tables in _groups(spec, configurations, source):
-        rows = next(iter(tables.values()))[0].exact_row_count()
+        rows = _number(spec, _each(next(iter(tables.values()))[0])[0])
         part = [configurations[index] for index in group]
         keys = keys_of(spec, part, tables, trials=trials, seed=seed, fingerprint=fingerprint)
         missing = [place for place, key in keys.items() if key not in store]
@@ -200,19 +218,19 @@ def run_missing(
 
 def _groups(
     spec: Spec, configurations: Sequence[Configuration], source: Any
-) -> Iterator[tuple[list[int], dict[tuple[str, ...], tuple[LocalTable, str]]]]:
+) -> Iterator[tuple[list[int], Tables]]:
     """Yield configurations (by position) with the tables they need, a bounded number of tables at a time."""
     by_table: dict[tuple[str, ...], list[int]] = {}
     for index, configuration in enumerate(configurations):
         by_table.setdefault(tuple(configuration.transformations.values()), []).append(index)
     group: list[int] = []
-    tables: dict[tuple[str, ...], tuple[LocalTable, str]] = {}
+    tables: Tables = {}
     cells = 0
     for key, members in by_table.items():
-        table = public_table(spec, configurations[members[0]], source)
-        tables[key] = (table, _fingerprint(table))
+        table = public_tables(spec, configurations[members[0]], source)
+        tables[key] = (table, ":".join(map(_fingerprint, _each(table))))
         group += members
-        cells += table.exact_row_count() * len(table.schema.names)
+        cells += _cells(table)
         if len(tables) >= _TABLES_AT_ONCE or cells >= _CELLS_AT_ONCE:
             yield group, tables
             group, tables, cells = [], {}, 0
@@ -220,13 +238,29 @@ def _groups(
         yield group, tables
 
 
-def _task_mb(
-    configurations: Sequence[Configuration], tables: dict[tuple[str, ...], tuple[LocalTable, str]]
-) -> float:
+def _number(spec: Spec, table: LocalTable) -> int:
+    """Return the number of rows of a public table; of entities with their events, how many entities there are."""
+    spec = next(iter(spec.parts.values()), spec)
+    unit = spec.unit
+    if not spec.two_levels or unit.id_column is None:
+        return table.exact_row_count()
+    counted = table.truncated(unit.id_column, unit.max_rows, bytes(KEY_BYTES))
+    return counted.exact_row_count() // unit.max_rows  # each gives as many records
+
+
+def _task_mb(configurations: Sequence[Configuration], tables: Tables) -> float:
     """Return about how many megabytes one trial takes: libraries, the table in several forms, the model."""
-    largest = max(table.exact_row_count() * len(table.schema.names) for table, _ in tables.values())
+    largest = max(_cells(table) for table, _ in tables.values())
     models = [float(item.options.get("max_model_mb", 80.0)) for item in configurations]
     return 300 + 40 * largest / 2**20 + 3 * max(models, default=80.0)
+
+
+def _each(table: PublicTable) -> list[LocalTable]:
+    return [table] if isinstance(table, LocalTable) else list(table.values())
+
+
+def _cells(table: PublicTable) -> int:
+    return sum(item.exact_row_count() * len(item.schema.names) for item in _each(table))
 
 
 def _fingerprint(table: LocalTable) -> str:

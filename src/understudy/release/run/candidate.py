@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from understudy.curator import Curator
 from understudy.data import LocalTable
+from understudy.data.linked import LinkedTables
 from understudy.data.persons import KEY_BYTES
 from understudy.errors import ConstraintError
 from understudy.mechanisms import Model, Progress, Provenance
+from understudy.mechanisms.events import RegisterModel
 from understudy.release.record_types import RecordTypes
-from understudy.release.run.transform import read_source
+from understudy.release.run.transform import pairs_of, read_source
 from understudy.schema import Schema
 
 if TYPE_CHECKING:
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from understudy.release.result import Configuration
     from understudy.release.spec.spec import Spec
 
-__all__ = ["Candidate", "draw_candidate", "fit_model", "joined_tables"]
+__all__ = ["Candidate", "draw_candidate", "fit_model", "fit_models", "joined_tables", "register_model"]
 
 
 _SAMPLING, _PROJECTING, _ORDER, _VALUES = range(4)
@@ -49,6 +51,8 @@ class Candidate:
         Time of the steps after the fit. They depend on the records only through the model.
     tables
         Of a release of two levels: the tables that were drawn, by name; one without a name where there is one table with an id column.
+    parts
+        Of several tables of events: by table, the entities with that table alone. The other fields are then those of the first.
 
     Privacy
     -------
@@ -62,6 +66,7 @@ class Candidate:
     provenance: Provenance
     seconds: Mapping[str, float] = field(default_factory=dict)
     tables: Mapping[str, pd.DataFrame] = field(default_factory=dict, repr=False)
+    parts: Mapping[str, Candidate] = field(default_factory=dict, repr=False)
 
     def frame(self, seed: int, *, model: Model | None = None) -> pd.DataFrame:
         """Return the table as it will be published: rows in random order, values inside their bins.
@@ -83,8 +88,29 @@ def fit_model(spec: Spec, configuration: Configuration, curator: Curator, *, pro
     return synthesizer.fit(curator, spec.shares.model, progress=progress)
 
 
+def fit_models(
+    spec: Spec, configuration: Configuration, curators: Sequence[Curator], *, progress: Progress
+) -> Model | RegisterModel:
+    """Fit the model of a configuration; of several tables of events a model for each, with an equal share of the model's budget."""
+    if not spec.parts:
+        return fit_model(spec, configuration, curators[0], progress=progress)
+    return register_model(
+        spec,
+        {
+            table: fit_model(part, configuration, curator, progress=progress)
+            for (table, part), curator in zip(spec.parts.items(), curators, strict=True)
+        },
+    )
+
+
+def register_model(spec: Spec, models: Mapping[str, Model]) -> RegisterModel:
+    """Put the models of several tables of events together."""
+    assert spec.register is not None
+    return RegisterModel(models, spec.register.numbers)
+
+
 def draw_candidate(
-    spec: Spec, configuration: Configuration, model: Model, *, rows: int, seed: int
+    spec: Spec, configuration: Configuration, model: Model | RegisterModel, *, rows: int, seed: int
 ) -> Candidate:
     """Draw exactly ``rows`` records that obey every rule from a model, and project them.
 
@@ -93,6 +119,8 @@ def draw_candidate(
     ConstraintError
         If the rules reject (nearly) everything the model draws; the number of draws is bounded.
     """
+    if isinstance(model, RegisterModel):
+        return _draw_register(spec, configuration, model, rows=rows, seed=seed)
     if spec.two_levels:
         return _draw_entities(spec, configuration, model, rows=rows, seed=seed)
     start = time.perf_counter()
@@ -124,27 +152,67 @@ def _draw_entities(
     An entity gives as many records as the unit allows, so ``rows`` records are those of so many entities.
     """
     start = time.perf_counter()
-    unit, drawer = spec.unit, model.events
-    assert unit.id_column is not None
+    drawer = model.events
     assert drawer is not None
-    entities = max(1, round(rows / unit.max_rows))
-    chosen = {"entities": entities, "seed": int(public_generator(seed, _SAMPLING).integers(1 << 62))}
+    chosen = _entities_of(spec, rows, seed)
     tables = {"": drawer.frame(**chosen)} if drawer.linked is None else drawer.tables(**chosen)
     drawn = time.perf_counter()
-    table = read_source(spec, configuration, tables.get("", tables))
-    if not all(table.schema.holds_codes(chunk).all() for chunk in table.chunks()):
-        raise ConstraintError("The rows that were drawn break a constraint of the schema.")
-    key = public_generator(seed, _ORDER).bytes(KEY_BYTES)
-    records = table.truncated(unit.id_column, unit.max_rows, key)
+    types = _records_of(spec, configuration, tables.get("", tables), seed)
     seconds = {"sampling": drawn - start, "projection": time.perf_counter() - drawn}
     return Candidate(
         configuration=configuration,
         schema=spec.schema_for(configuration),
-        types=RecordTypes.from_table(records),
+        types=types,
         provenance=model.provenance,
         seconds={step: round(spent, 3) for step, spent in seconds.items()},
         tables=tables,
     )
+
+
+def _draw_register(
+    spec: Spec, configuration: Configuration, model: RegisterModel, *, rows: int, seed: int
+) -> Candidate:
+    """Draw entities with their events in all tables, and make event records of each table exactly as of the private ones."""
+    start = time.perf_counter()
+    tables = model.sample_tables(**_entities_of(spec, rows, seed))
+    drawn = time.perf_counter()
+    found = {}
+    for table, pair in pairs_of(spec, LinkedTables(tables=tables)).items():
+        part = spec.parts[table]
+        found[table] = Candidate(
+            configuration=configuration,
+            schema=part.schema_for(configuration),
+            types=_records_of(part, configuration, pair, seed),
+            provenance=model.models[table].provenance,
+            tables=pair.tables,
+        )
+    seconds = {"sampling": drawn - start, "projection": time.perf_counter() - drawn}
+    first = next(iter(found.values()))
+    return replace(
+        first,
+        provenance=replace(first.provenance, budget=spec.shares.model),
+        seconds={step: round(spent, 3) for step, spent in seconds.items()},
+        tables=tables,
+        parts=found,
+    )
+
+
+def _entities_of(spec: Spec, rows: int, seed: int) -> dict[str, int]:
+    """Return how many entities give so many records, and the seed that they are drawn by."""
+    return {
+        "entities": max(1, round(rows / spec.unit.max_rows)),
+        "seed": int(public_generator(seed, _SAMPLING).integers(1 << 62)),
+    }
+
+
+def _records_of(spec: Spec, configuration: Configuration, tables: Any, seed: int) -> RecordTypes:
+    """Return the event records of entities that were drawn, by a public random key; refused if they break a rule."""
+    assert spec.unit.id_column is not None
+    table = read_source(spec, configuration, tables)
+    if not all(table.schema.holds_codes(chunk).all() for chunk in table.chunks()):
+        raise ConstraintError("The rows that were drawn break a constraint of the schema.")
+    key = public_generator(seed, _ORDER).bytes(KEY_BYTES)
+    return RecordTypes.from_table(table.truncated(spec.unit.id_column, spec.unit.max_rows, key))
 
 
 def joined_tables(schema: Schema, tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,7 @@ from understudy.privacy import GDP, ApproxDP, Budget, Laplace, PureDP
 from understudy.privacy.accounting.accounting import GDP_ACCOUNTING, PURE
 from understudy.privacy.events import PureEvent
 from understudy.release.criteria.base import Criterion, CriterionConfig, laplace_deviation
+from understudy.release.look import seal_numbers
 from understudy.release.record_types import RecordTypes
 from understudy.release.regressions.fits import LinearFit, Regression
 from understudy.release.regressions.moments import RegressionMoments
@@ -127,7 +128,8 @@ def fit_baseline(
     moving = np.flatnonzero(sensitivities > 0)
     scales = sensitivities[moving] * len(moving) * WIDER / epsilon
     limited = curator.within(PureDP(epsilon), scope="regression")
-    sealed = limited.statistics(
+    sealed = seal_numbers(
+        limited,
         lambda table: _chosen(moments.exact(RecordTypes.from_table(table, regression.columns)), moving),
         sensitivities=sensitivities[moving].tolist(),
     )
@@ -186,11 +188,44 @@ def _one_record(regression: Regression, curator: Curator) -> RecordTypes:
 
 @dataclass(frozen=True, kw_only=True)
 class Judgement:
-    """Whether a candidate is accepted, and what may be said about each criterion."""
+    """Whether a candidate is accepted, and what may be said about each criterion; of several tables of events also table by table."""
 
     passed: bool
     acceptance: AcceptanceResult
     criteria: tuple[CriterionResult, ...]
+    parts: Mapping[str, Judgement] = field(default_factory=dict)
+
+
+def judge_all(
+    spec: Spec, candidate: Candidate, curators: Sequence[Curator], baselines: Baselines
+) -> Judgement:
+    """Evaluate the acceptance criteria of a candidate; of several tables of events those of each table, by its curator.
+
+    Privacy
+    -------
+    As for `judge`, whose costs add up over the tables: in the pass-only form each table has its own test, with an equal share of the epsilon. A candidate that violates a criterion has to
+    pass the test of that criterion's table, so it is accepted with a probability of at most ``false_accept``, however many tables there are.
+    """
+    if not spec.parts:
+        return judge(spec, candidate, curators[0], baselines)
+    found = {
+        table: judge(part, candidate.parts[table], curator, {})
+        for (table, part), curator in zip(spec.parts.items(), curators, strict=True)
+    }
+    passed = all(item.passed for item in found.values())
+    results = {result.name: result for item in found.values() for result in item.criteria}
+    costs = any(item.acceptance.epsilon for item in found.values())
+    return Judgement(
+        passed=passed,
+        acceptance=AcceptanceResult(
+            form=spec.form,
+            epsilon=spec.shares.judging,
+            passed=passed,
+            false_accept=spec.false_accept if spec.form == "pass-only" and costs else None,
+        ),
+        criteria=tuple(results[item.name] for item in spec.criteria),
+        parts=found,
+    )
 
 
 def judge(spec: Spec, candidate: Candidate, curator: Curator, baselines: Baselines) -> Judgement:
@@ -249,9 +284,12 @@ def _pass_only(
         threshold = test.threshold(epsilon=epsilon, false_accept=spec.false_accept, unit=spec.unit)
     if test is not None and ready:
         limited = acceptance_curator(spec, curator, epsilon)
-        sealed = limited.statistic(
-            lambda table: test.slack(RecordTypes.from_table(table), candidate.types),
-            sensitivity=test.sensitivity(spec.unit),
+        for criterion in real:
+            criterion.require(candidate.types)  # whatever does not fit is refused before the table is read
+        (sealed,) = seal_numbers(
+            limited,
+            lambda table: [test.slack(RecordTypes.from_table(table), candidate.types)],
+            sensitivities=[test.sensitivity(spec.unit)],
         )
         passed = limited.test(
             sealed, above=threshold or 0.0, epsilon=epsilon, purpose="test all acceptance criteria at once"

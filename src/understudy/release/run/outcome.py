@@ -25,7 +25,7 @@ from understudy.release.result import (
     ReleaseGuarantee,
     ReleaseResult,
 )
-from understudy.release.run.candidate import Candidate, draw_candidate, joined_tables
+from understudy.release.run.candidate import Candidate, draw_candidate, joined_tables, register_model
 from understudy.release.run.judgement import Judgement
 from understudy.release.run.planning import planned_models
 from understudy.release.run.state import State
@@ -34,6 +34,9 @@ from understudy.schema import Schema
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from understudy.mechanisms.events import RegisterModel
+    from understudy.release.record_types import RecordTypes
 
 # ----------------------------------------------------------------------------------------
 # Decisions and origins as plain values, for the state of a release.
@@ -45,6 +48,11 @@ def judgement_to_plain(judgement: Judgement) -> dict[str, Any]:
         "passed": judgement.passed,
         "acceptance": judgement.acceptance.to_dict(),
         "criteria": [criterion.to_dict() for criterion in judgement.criteria],
+        **(
+            {"parts": {table: judgement_to_plain(part) for table, part in judgement.parts.items()}}
+            if judgement.parts
+            else {}
+        ),
     }
 
 
@@ -57,6 +65,7 @@ def judgement_from_plain(plain: Mapping[str, Any]) -> Judgement:
         passed=bool(plain["passed"]),
         acceptance=AcceptanceResult(**plain["acceptance"]),
         criteria=tuple(CriterionResult(**item) for item in criteria),
+        parts={table: judgement_from_plain(part) for table, part in plain.get("parts", {}).items()},
     )
 
 
@@ -125,6 +134,11 @@ def recorded_outcome(
     # attempts of a loop have ledgers in memory; the one that paid is that of the release
     paid_by = {"ledger_id": ledger.ledger_id, "ledger_head": anchor.head, "ledger_length": anchor.length}
     provenance = Provenance.from_dict(outcome["provenance"] | paid_by | {"condition": guarantee.condition})
+    if spec.parts:
+        assert judged is not None
+        return _register_outcome(
+            spec, state, configuration, judged, paid_by | {"condition": guarantee.condition}, common
+        )
     if model is None and state.model_path.exists():
         model = Model.load(state.model_path)
     seed = int(state.get("seed"))
@@ -154,16 +168,89 @@ def recorded_outcome(
     )
 
 
-def _drawn_again(
-    spec: Spec, configuration: Configuration, state: State, model: Model | None, *, rows: int, seed: int
-) -> Mapping[str, pd.DataFrame]:
-    """Return the tables of an accepted candidate of two levels: drawn again from its model by the public seed, and the same as those that were judged."""
-    if model is None:
-        raise LedgerError(
-            "The model of the accepted candidate is not in the state of the release, so its tables cannot be drawn. Put the latest state back."
+def _register_outcome(
+    spec: Spec,
+    state: State,
+    configuration: Configuration,
+    judged: Judgement,
+    paid_by: dict[str, Any],
+    common: Mapping[str, Any],
+) -> ReleaseResult:
+    """Build the outcome of a release of several tables of events: all tables, and the entities with each table of events by themselves."""
+    outcome = state.get("outcome")
+    if not all(state.model_file(table).exists() for table in spec.parts):
+        raise _lost_model()
+    models = {table: Model.load(state.model_file(table)) for table in spec.parts}
+    model = register_model(spec, models)
+    kept = kept_register(spec, configuration, model, state)
+    drawn = draw_candidate(spec, configuration, model, rows=int(outcome["rows"]), seed=int(state.get("seed")))
+    for table, part in drawn.parts.items():
+        _require_same(part, kept.parts[table].types)
+    found: dict[str, ReleaseResult] = {}
+    provenance = Provenance.from_dict(outcome["provenance"] | paid_by)
+    for table, part in drawn.parts.items():
+        schema = spec.parts[table].table_schema_for(configuration)
+        assert schema.entity is not None
+        assert schema.entity.tables is not None
+        made = dict(part.tables)
+        entities = schema.entity.tables[0]
+        own = [schema.entity.id, *schema.select(schema.entity.fixed).output_names] if schema.entity.fixed else [schema.entity.id]  # fmt: skip
+        made[entities] = made[entities][[*own, *([schema.entity.count] if schema.entity.count else [])]]
+        origin = Provenance.from_dict(models[table].provenance.to_dict() | paid_by)
+        found[table] = ReleaseResult(
+            schema=schema,
+            synthetic=joined_tables(schema, made),
+            tables=made,
+            configuration=configuration,
+            provenance=origin,
+            timings=outcome["seconds"],
+            model=replace(models[table], provenance=origin),
+            **{
+                **common,
+                "criteria": judged.parts[table].criteria,
+                "acceptance": judged.parts[table].acceptance,
+            },
         )
-    judged = state.load_candidate(spec.schema_for(configuration).domain)
-    drawn = draw_candidate(spec, configuration, model, rows=rows, seed=seed)
+    entity = next(iter(found.values())).schema.entity
+    assert entity is not None
+    assert entity.tables is not None
+    return ReleaseResult(
+        schema=spec.schema,
+        synthetic=drawn.tables[entity.tables[0]],
+        tables=drawn.tables,
+        configuration=configuration,
+        provenance=provenance,
+        timings=outcome["seconds"],
+        parts=found,
+        **common,
+    )
+
+
+def kept_register(spec: Spec, configuration: Configuration, model: RegisterModel, state: State) -> Candidate:
+    """Return the candidate of several tables of events that was kept, without its tables."""
+    found = {}
+    for table, part in spec.parts.items():
+        schema = part.schema_for(configuration)
+        found[table] = Candidate(
+            configuration=configuration,
+            schema=schema,
+            types=state.load_candidate(schema.domain, table),
+            provenance=model.models[table].provenance,
+            seconds=state.get("sampled") or {},
+        )
+    first = next(iter(found.values()))
+    provenance = replace(first.provenance, budget=spec.shares.model)
+    return replace(first, provenance=provenance, parts=found)
+
+
+def _lost_model() -> LedgerError:
+    return LedgerError(
+        "The model of the accepted candidate is not in the state of the release, so its tables cannot be drawn. Put the latest state back."
+    )
+
+
+def _require_same(drawn: Candidate, judged: RecordTypes) -> None:
+    """Refuse a candidate that was drawn again and is not the one that was judged."""
     if not (
         np.array_equal(drawn.types.codes, judged.codes) and np.array_equal(drawn.types.counts, judged.counts)
     ):
@@ -171,6 +258,16 @@ def _drawn_again(
             "This version of Understudy, or of a library, draws other tables from the accepted model than those that were judged. Publish with the versions "
             "that the release was run with."
         )
+
+
+def _drawn_again(
+    spec: Spec, configuration: Configuration, state: State, model: Model | None, *, rows: int, seed: int
+) -> Mapping[str, pd.DataFrame]:
+    """Return the tables of an accepted candidate of two levels: drawn again from its model by the public seed, and the same as those that were judged."""
+    if model is None:
+        raise _lost_model()
+    drawn = draw_candidate(spec, configuration, model, rows=rows, seed=seed)
+    _require_same(drawn, state.load_candidate(spec.schema_for(configuration).domain))
     return drawn.tables
 
 

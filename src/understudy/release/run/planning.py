@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from understudy._html import html_table
 from understudy.curator import practice_curator
 from understudy.data.persons import KEY_BYTES
-from understudy.errors import SchemaError
+from understudy.errors import BudgetError, SchemaError
 from understudy.privacy import ApproxDP, Laplace, PureDP, Unit
 from understudy.privacy.accounting.accounting import PURE
 from understudy.release.criteria.base import (
@@ -21,10 +22,12 @@ from understudy.release.criteria.base import (
     PlanFacts,
     laplace_deviation,
 )
+from understudy.release.look import seal_numbers
+from understudy.release.neighbours import largest_moves
 from understudy.release.record_types import RecordTypes
 from understudy.release.result import Configuration
 from understudy.release.run.judgement import private_regressions
-from understudy.release.run.transform import neighbours, read_source
+from understudy.release.run.transform import neighbours, pairs_of, read_source, register_tables
 from understudy.release.selection.slack import SlackTest
 from understudy.release.spec.budget import Shares, short
 from understudy.schema import Schema
@@ -44,6 +47,9 @@ __all__ = [
     "slack_test",
     "usable_configurations",
 ]
+
+_TRIED_PAIRS = 100
+"""On how many made-up pairs of neighbours a criterion of another package is tried before a release."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,6 +201,12 @@ class ReleasePlan:
     seconds_per_attempt: float | None
     warnings: tuple[str, ...] = field(default_factory=tuple)
 
+    @property
+    def adding_up(self) -> str:
+        """How the parts add up to the guarantee, in words. Plain addition holds for parts with a delta too, which their epsilon does not show."""
+        plainly = self.accounting == PURE.name and "delta" in self.guarantee
+        return "the parts are added up plainly" if plainly else f"{self.accounting} accounting"
+
     def _repr_html_(self) -> str:
         rows = [
             (
@@ -207,7 +219,7 @@ class ReleasePlan:
         ]
         said = [self.budget, self.row_count, self.acceptance, *self.warnings]
         return html_table(
-            f"Release {self.name!r}: {self.guarantee} ({self.accounting} accounting)",
+            f"Release {self.name!r}: {self.guarantee} ({self.adding_up})",
             ("criterion", "kind", "threshold", "deviation of its noise"),
             rows,
             note=" ".join(filter(None, said)),
@@ -260,7 +272,14 @@ def prepare_release(spec: Spec, configurations: Sequence[Configuration]) -> None
     ------
     UnusableMethod, DomainTooLarge
         If a method does not work here, or its model does not fit into memory.
+    BudgetError
+        If a criterion of another package claims a smaller sensitivity than it has on made-up tables. Criteria about entities with their events, and those that
+        need a private regression, are not tried.
     """
+    if spec.parts:
+        for part in spec.parts.values():
+            prepare_release(part, configurations)
+        return
     for configuration in {item.model_key: item for item in configurations}.values():
         schema, plan = spec.schema_for(configuration), spec.plan_for(configuration)
         synthesizer = spec.synthesizer_for(configuration, schema)
@@ -269,23 +288,38 @@ def prepare_release(spec: Spec, configurations: Sequence[Configuration]) -> None
         )
     if spec.shares.judging:
         _try_judging()
+    for schema in {item.model_key: spec.schema_for(item) for item in configurations}.values():
+        for criterion in () if spec.two_levels else spec.criteria_for(schema):
+            foreign = not type(criterion).__module__.startswith("understudy.")
+            if foreign and criterion.reads_real and criterion.private_regression is None:
+                _try_claims(criterion, schema, neighbours(spec))
+
+
+def _try_claims(criterion: Criterion, schema: Schema, units: Sequence[Unit]) -> None:
+    """Refuse a criterion of another package that made-up neighbours move further than it claims. What it claims is charged for."""
+    for unit in units:
+        moves = largest_moves(criterion, schema.domain, unit=unit, pairs=_TRIED_PAIRS)
+        if max(moves.value, moves.slack) > 1:
+            raise BudgetError(
+                f"The criterion {criterion.name!r} ({type(criterion).__module__}.{type(criterion).__name__}) claims too little: {unit.describe()} moved "
+                f"what it publishes by {moves.value:g} times its sensitivity, or its slack by {moves.slack:g} times, on made-up tables. Nothing was "
+                "charged. Whoever wrote it can find the tables with understudy.release.largest_moves; leave the criterion out until then."
+            )
 
 
 def _try_judging() -> None:
     """Draw the noise that acceptance criteria are tested and published with, on made-up records."""
     schema = Schema.parse("columns: [{name: smokes, kind: boolean}]")
     curator = practice_curator(schema, rows=2, unit=Unit.add_remove(), budget=PureDP(3.0))
-    sealed = curator.statistic(lambda table: 0.0, sensitivity=1.0)
+    sealed, other = seal_numbers(curator, lambda table: [0, 1], sensitivities=[1.0, 1.0])
     curator.test(sealed, above=0.0, epsilon=1.0, purpose="try a test")
     curator.measure_scalar(sealed, noise=Laplace(1.0), purpose="try a measurement")
-    curator.choose(
-        curator.statistics(lambda table: [0.0, 1.0], sensitivities=[1.0, 1.0]),
-        epsilon=1.0,
-        purpose="try a choice",
-    )
+    curator.choose([sealed, other], epsilon=1.0, purpose="try a choice")
 
 
 # ---------------------------------------------------------------------- the whole
+
+_ENDLESS = "Attempts go on until one is accepted; if none can be, the release never ends. Rehearse first."
 
 
 def plan_release(
@@ -313,6 +347,10 @@ def plan_release(
         Whether to plan the models too, which takes long on very many columns. Without them nothing is said about models, memory and time, whether
         configurations can be used, nor in warnings.
     """
+    if spec.parts:
+        return _plan_parts(
+            spec, rows=rows, smallest_count=smallest_count, example=example, with_models=with_models
+        )
     usable, refused = _tried(spec) if with_models else (list(spec.configurations), [])
     n = rows or spec.row_count.value or spec.expected_rows
     if n is None and spec.source.simulated is not None:
@@ -323,6 +361,10 @@ def plan_release(
     schema = spec.schema_for(first)
     public = None if example is None or spec.form != "published" else _example(spec, first, example)
     criteria = plan_criteria(spec, schema, n, smallest_count, public)
+    if spec.two_levels:
+        criteria = tuple(
+            replace(item, needs=re.sub(r"\brows\b", "event records", item.needs)) for item in criteria
+        )
     models = _models(spec, usable, n) if with_models else ()
     shares, selection = spec.shares, spec.shares.selection
     warnings = _warnings(spec, criteria, usable, n) if with_models else ()
@@ -332,7 +374,7 @@ def plan_release(
         threshold = test.threshold(epsilon=shares.acceptance, false_accept=spec.false_accept, unit=spec.unit)
     return ReleasePlan(
         name=spec.name,
-        guarantee=f"{shares.promise.describe()} for {spec.unit.describe()}",
+        guarantee=f"{shares.promise.describe()} for {spec.protects}",
         condition=spec.condition().text,
         budget=_describe_budget(shares),
         accounting=shares.accounting,
@@ -353,6 +395,56 @@ def plan_release(
         memory_megabytes=_memory(spec, models, n) if with_models else None,
         seconds_per_attempt=_seconds(models, n) if with_models else None,
         warnings=warnings,
+    )
+
+
+def _plan_parts(
+    spec: Spec, *, rows: int | None, example: Any, with_models: bool, **asked: Any
+) -> ReleasePlan:
+    """Plan a release of several tables of events: part by part, with the promise and the budget of the whole."""
+    expected = rows or spec.expected_rows
+    pairs = {} if example is None else pairs_of(spec, register_tables(spec, example))
+    plans = {
+        table: plan_release(part, rows=expected, example=pairs.get(table), with_models=with_models, **asked)
+        for table, part in spec.parts.items()
+    }
+    first, each = next(iter(plans.values())), list(plans.values())
+    criteria = {item.name: item for plan in each for item in plan.criteria}
+    refused = _tried(spec)[1] if with_models else []
+    own = [item for item in spec.configurations if item.name not in {name for name, _ in refused}]
+    known = [plan.memory_megabytes for plan in each if plan.memory_megabytes is not None]
+    seconds = [plan.seconds_per_attempt for plan in each if plan.seconds_per_attempt is not None]
+    shares, selection = spec.shares, spec.shares.selection
+    warnings = list(dict.fromkeys(warning for plan in each for warning in plan.warnings))
+    if not shares.single and shares.attempts.name == "unlimited":
+        warnings.append(_ENDLESS)
+    return replace(
+        first,
+        name=spec.name,
+        guarantee=f"{shares.promise.describe()} for {spec.protects}",
+        condition=spec.condition().text,
+        budget=_describe_budget(shares),
+        accounting=shares.accounting,
+        selection=shares.attempts.describe(),
+        argument="the parts of one attempt add up" if selection is None else selection.argument,
+        single=shares.single,
+        row_count=spec.row_count.words(),
+        acceptance=" ".join(f"{table}: {plan.acceptance}" for table, plan in plans.items()),
+        slack_threshold=None,
+        configurations=len(own),
+        left_out=(*spec.left_out, *refused),
+        criteria=tuple(criteria[item.name] for item in spec.criteria),
+        models=tuple(
+            replace(model, name=f"{table}: {model.name}")
+            for table, plan in plans.items()
+            for model in plan.models
+        ),
+        attempts=tuple(
+            (p, shares.attempts.expected(p), shares.attempts.success(p)) for p in (0.1, 0.5, 0.8, 0.95)
+        ),
+        memory_megabytes=max(known) if known else None,
+        seconds_per_attempt=round(sum(seconds), 1) if seconds else None,
+        warnings=tuple(warnings),
     )
 
 
@@ -413,7 +505,7 @@ def _better_without_delta(spec: Spec, usable: list[Configuration]) -> list[str]:
     names = [name for name, better in found.items() if better]
     return (
         [
-            f"{', '.join(names)}: the parts of a release add up by the Gaussian curve, but with an epsilon alone the model would have "
+            f"{', '.join(names)}: budget.model has a delta, so the model is paid for by the Gaussian curve; with an epsilon alone it would have "
             "less noise. Give budget.model no delta."
         ]
         if names
@@ -425,7 +517,9 @@ def _better_without_delta(spec: Spec, usable: list[Configuration]) -> list[str]:
 
 
 def planned_models(spec: Spec) -> tuple[ModelPlan, ...]:
-    """Return what each usable method would measure on each transformation."""
+    """Return what each usable method would measure on each transformation; of several tables of events, on each of them."""
+    if spec.parts:
+        return tuple(model for part in spec.parts.values() for model in planned_models(part))
     return _models(spec, _tried(spec)[0], None)
 
 
@@ -493,9 +587,7 @@ def _warnings(
         if item.noise_dominated
     ]
     if not spec.shares.single and spec.shares.attempts.name == "unlimited":
-        found.append(
-            "Attempts go on until one is accepted; if none can be, the release never ends. Rehearse first."
-        )
+        found.append(_ENDLESS)
     found += _better_without_delta(spec, usable)
     if spec.unit.id_column is not None:
         entity = spec.schema.entity

@@ -32,6 +32,7 @@ from understudy.errors import (
 )
 from understudy.ledgers import LedgerPlace
 from understudy.mechanisms import Model, Progress, no_progress, software
+from understudy.mechanisms.events import RegisterModel
 from understudy.privacy import Event, Ledger
 from understudy.privacy.events import ApproxEvent, PureEvent
 from understudy.privacy.facts import check_facts
@@ -42,13 +43,25 @@ from understudy.release.agreement import Agreement, agreed
 from understudy.release.criteria.registry import packages_of
 from understudy.release.regressions.fits import LinearFit
 from understudy.release.result import Configuration, ReleaseFailure, ReleaseResult
-from understudy.release.run.candidate import Candidate, draw_candidate, fit_model
-from understudy.release.run.judgement import Judgement, judge
-from understudy.release.run.outcome import judgement_to_plain, recorded_outcome, release_ledger, room_needed
+from understudy.release.run.candidate import (
+    Candidate,
+    draw_candidate,
+    fit_model,
+    fit_models,
+    register_model,
+)
+from understudy.release.run.judgement import Judgement, judge_all
+from understudy.release.run.outcome import (
+    judgement_to_plain,
+    kept_register,
+    recorded_outcome,
+    release_ledger,
+    room_needed,
+)
 from understudy.release.run.planning import prepare_release, usable_configurations
 from understudy.release.run.state import State
-from understudy.release.run.transform import Transformed
-from understudy.release.run.work import Work
+from understudy.release.run.transform import Transformed, TransformedTables
+from understudy.release.run.work import Source, Work
 from understudy.release.selection.accounting import Attempts, GeometricAttempts, NegativeBinomialAttempts
 from understudy.release.spec.spec import Spec
 from understudy.signatures import Statement
@@ -285,8 +298,9 @@ class Release(Work):
         if self.state.get("outcome") is None:
             self._start(configurations)
             progress("reading", 0.0)
-            data = Transformed(self.spec, self._source, consent=self._consent)
-            with self._failure_is_an_outcome():
+            kind = TransformedTables if self.spec.parts else Transformed
+            data = kind(self.spec, self._source, consent=self._consent)
+            with contextlib.closing(data), self._failure_is_an_outcome():
                 if self.spec.shares.single:
                     self._single(data, configurations, progress)
                 else:
@@ -295,7 +309,9 @@ class Release(Work):
         outcome = self._outcome(configurations)
         if not isinstance(outcome, ReleaseResult):
             return outcome
-        return replace(outcome, approvals=self.approvals, agreement=self.agreement)
+        given: dict[str, Any] = {"approvals": self.approvals, "agreement": self.agreement}
+        parts = {table: replace(part, **given) for table, part in outcome.parts.items()}
+        return replace(outcome, **given, parts=parts)
 
     @contextlib.contextmanager
     def _failure_is_an_outcome(self) -> Iterator[None]:
@@ -342,9 +358,7 @@ class Release(Work):
 
     # ------------------------------------------------------------------ a single attempt
 
-    def _single(
-        self, data: Transformed, configurations: tuple[Configuration, ...], progress: Progress
-    ) -> None:
+    def _single(self, data: Source, configurations: tuple[Configuration, ...], progress: Progress) -> None:
         state = self.state
         if state.get("configuration") is None:
             state.record(configuration=uniform_index(len(configurations), self._random))
@@ -354,15 +368,7 @@ class Release(Work):
         rows = self._rows(data, configuration, configurations)
         self._count_people(data, configuration)
         baselines = self._baselines(data, (configuration,), rows)
-        if state.model_path.exists():  # a model file is complete or absent
-            if self.journal is not None:
-                self.journal.skip(f"{self.scope}/model")
-        else:
-            curator = self._curator(data, configuration, "model")
-            fitted = fit_model(self.spec, configuration, curator, progress=progress)
-            state.release_room()
-            state.store_model(fitted)
-        model = Model.load(state.model_path)
+        model = self._fitted(data, configuration, progress)
         progress("sampling", 1.0)
         try:
             candidate = self._candidate(configuration, model, rows)
@@ -371,24 +377,52 @@ class Release(Work):
             state.forget_model()
             return
         progress("acceptance", 1.0)
-        curator = self._curator(data, configuration, "judgement")
-        judgement = judge(self.spec, candidate, curator, baselines)
+        curators = self._curators(data, configuration, "judgement")
+        judgement = judge_all(self.spec, candidate, curators, baselines)
         self._decide(candidate, judgement)
-        if judgement.passed:
+        if judgement.passed and isinstance(model, Model):
             self._accepted = {"model": model, "schema": candidate.schema}
-        else:
+        elif not judgement.passed:
             state.forget_model()
 
-    def _candidate(self, configuration: Configuration, model: Model, rows: int) -> Candidate:
+    def _fitted(
+        self, data: Source, configuration: Configuration, progress: Progress
+    ) -> Model | RegisterModel:
+        """Return the model that was kept, or fit and keep it; of several tables of events a model for each, one after the other."""
+        if isinstance(data, Transformed):
+            return self._fitted_one(self.spec, data, configuration, "", progress)
+        parts = zip(self.spec.parts.items(), data.parts, strict=True)
+        models = {
+            table: self._fitted_one(part, one, configuration, table, progress) for (table, part), one in parts
+        }
+        return register_model(self.spec, models)
+
+    def _fitted_one(
+        self, spec: Spec, data: Transformed, configuration: Configuration, table: str, progress: Progress
+    ) -> Model:
+        state, place = self.state, f"model/{table}" if table else "model"
+        if state.model_file(table).exists():  # a model file is complete or absent
+            if self.journal is not None:
+                self.journal.skip(f"{self.scope}/{place}")
+        else:
+            curator = self._curator(data, configuration, place)
+            fitted = fit_model(spec, configuration, curator, progress=progress)
+            state.release_room()
+            state.store_model(fitted, table)
+        return Model.load(state.model_file(table))
+
+    def _candidate(self, configuration: Configuration, model: Model | RegisterModel, rows: int) -> Candidate:
         """Return the candidate that was recorded, or draw and record it: no look at the table is involved."""
         state = self.state
         if state.get("sampled") is None:
             candidate = draw_candidate(
                 self.spec, configuration, model, rows=rows, seed=int(state.get("seed"))
             )
-            state.store_candidate(candidate.types)
+            self._keep(candidate)
             state.record(sampled=dict(candidate.seconds))
             return candidate
+        if isinstance(model, RegisterModel):
+            return kept_register(self.spec, configuration, model, state)
         schema = replace(model.schema.as_read(), row_count=rows)
         if self.spec.two_levels:
             schema = self.spec.schema_for(configuration)
@@ -400,9 +434,16 @@ class Release(Work):
             seconds=state.get("sampled"),
         )
 
+    def _keep(self, candidate: Candidate) -> None:
+        """Keep the records of a candidate."""
+        if not candidate.parts:
+            self.state.store_candidate(candidate.types)
+        for table, part in candidate.parts.items():
+            self.state.store_candidate(part.types, table)
+
     # ------------------------------------------------------------------ a loop of attempts
 
-    def _loop(self, data: Transformed, configurations: tuple[Configuration, ...], progress: Progress) -> None:
+    def _loop(self, data: Source, configurations: tuple[Configuration, ...], progress: Progress) -> None:
         """Make attempts until one is accepted or the selection ends, charged as a whole before the first.
 
         Privacy
@@ -432,8 +473,9 @@ class Release(Work):
             if found is not None:
                 state.release_room()
                 candidate, judgement, model = found
-                state.store_model(model)
-                state.store_candidate(candidate.types)
+                for table, one in model.models.items() if isinstance(model, RegisterModel) else [("", model)]:
+                    state.store_model(one, table)
+                self._keep(candidate)
                 self._decide(candidate, judgement)
                 return
             data.require_unchanged()  # or the attempt was interrupted, and another is made in its place later
@@ -542,21 +584,22 @@ class Release(Work):
 
     def _attempt(
         self,
-        data: Transformed,
+        data: Source,
         configuration: Configuration,
         rows: int,
         baselines: dict[tuple[str, ...], LinearFit],
-    ) -> tuple[Candidate, Judgement, Model] | None:
+    ) -> tuple[Candidate, Judgement, Model | RegisterModel] | None:
         """Make one attempt on a ledger of its own; None if it is rejected, for whatever reason."""
         shares = self.spec.shares
         with Ledger.in_memory(budget=shares.attempt, unit=self.spec.unit, table=self.ledger.table) as ledger:
             copy_invariants(self._invariants, ledger)
             try:
-                curator = data.curator(configuration, ledger, randomness=self._given)
-                model = fit_model(self.spec, configuration, curator, progress=no_progress)
+                parts = (data,) if isinstance(data, Transformed) else data.parts
+                curators = [part.curator(configuration, ledger, randomness=self._given) for part in parts]
+                model = fit_models(self.spec, configuration, curators, progress=no_progress)
                 seed = int(self.state.get("seed"))
                 candidate = draw_candidate(self.spec, configuration, model, rows=rows, seed=seed)
-                judgement = judge(self.spec, candidate, curator, baselines)
+                judgement = judge_all(self.spec, candidate, curators, baselines)
             except Exception:
                 # whatever went wrong may depend on the records: to tell it apart from a rejection, or to make
                 # the attempt again, would be an output that was not paid for
@@ -631,7 +674,7 @@ def _require_room(spec: Spec, ledger: Ledger) -> None:
     raise BudgetExceeded(
         f"The release needs {shares.promise.describe()}; the ledger of {ledger.table!r} has "
         f"{ledger.accounting.describe_left(ledger.remaining, ledger.total)} left of its "
-        f"{ledger.budget.describe()}. Nothing was spent.{other} Ask for less, or agree on a larger total with the owner.",
+        f"{ledger.budget.describe()}. Nothing was spent.{other} Ask for less, or agree on a larger total with the owner of the table, who can raise it (understudy ledger total).",
         requested=shares.used * ledger.total,
         remaining=ledger.remaining,
         accounting=ledger.accounting.name,

@@ -113,12 +113,14 @@ class State:
         with private_folder(folder, what="release"):
             if restart:
                 with _reported(folder):
-                    for name in (_FILE, _MODEL, _CANDIDATE, _ROOM, _JOURNAL):
+                    for name in (_FILE, _ROOM, _JOURNAL):
                         (folder / name).unlink(missing_ok=True)
+                    for path in _results(folder):
+                        path.unlink(missing_ok=True)
             content = cls._read(folder)
             fresh = (
                 _BEGUN.issuperset(content or ())
-                and not any((folder / name).exists() for name in (_MODEL, _CANDIDATE))
+                and not _results(folder)
                 and not Journal.has_answers(folder / _JOURNAL)
             )
             if content is not None and content.get("fingerprint") != fingerprint and fresh:
@@ -140,7 +142,7 @@ class State:
             if content.get("fingerprint") != fingerprint:
                 raise LedgerMismatch(
                     f"The specification was changed since the release in {str(folder)!r} began. Put it back, give the "
-                    "changed one another name, or start anew (which is charged anew)."
+                    "changed one another name, or start anew (--restart), which is charged anew."
                 )
             state = cls(folder, content)
             state.write()
@@ -208,7 +210,11 @@ class State:
     @property
     def model_path(self) -> Path:
         """Where the model of a single attempt, or of the accepted one of a loop, is kept."""
-        return self.folder / _MODEL
+        return self.model_file()
+
+    def model_file(self, table: str = "") -> Path:
+        """Return where the model is kept; of several tables of events, that of one table."""
+        return self.folder / _of_table(_MODEL, table)
 
     def reserve_room(self, size: int) -> None:
         """Take room on the disk before anything is paid for, so that results can be kept afterwards.
@@ -241,35 +247,48 @@ class State:
         ):  # a folder that became read-only keeps it; the next run takes it over
             (self.folder / _ROOM).unlink()
 
-    def store_candidate(self, types: RecordTypes) -> None:
-        """Keep the records of a candidate."""
+    def store_candidate(self, types: RecordTypes, table: str = "") -> None:
+        """Keep the records of a candidate; of several tables of events, those of one table."""
         buffer = io.BytesIO()
         np.savez_compressed(buffer, codes=types.codes, counts=types.counts)
-        write_private(self.folder / _CANDIDATE, buffer.getbuffer())
+        write_private(self.folder / _of_table(_CANDIDATE, table), buffer.getbuffer())
 
-    def load_candidate(self, domain: Domain) -> RecordTypes:
+    def load_candidate(self, domain: Domain, table: str = "") -> RecordTypes:
         """Return the records of the candidate that was kept."""
         try:
-            with np.load(self.folder / _CANDIDATE, allow_pickle=False) as arrays:
+            with np.load(self.folder / _of_table(_CANDIDATE, table), allow_pickle=False) as arrays:
                 return RecordTypes(domain, arrays["codes"], arrays["counts"])
         except (OSError, ValueError, KeyError):
             raise LedgerError(
                 f"The candidate in {str(self.folder)!r} cannot be read. Restore the file, or start anew."
             ) from None
 
-    def store_model(self, model: Model) -> None:
+    def store_model(self, model: Model, table: str = "") -> None:
         """Keep a model, for its owner alone; the file is complete or absent."""
-        model.save(self.model_path)
+        place = self.model_file(table)
+        model.save(place)
         with _reported(self.folder):
-            self.model_path.chmod(0o600)
+            place.chmod(0o600)
 
     def forget_model(self) -> None:
-        """Remove the model of an attempt that was not accepted."""
+        """Remove the model of an attempt that was not accepted; of several tables of events all of them."""
         with _reported(self.folder):
-            self.model_path.unlink(missing_ok=True)
+            for path in _results(self.folder, (_MODEL,)):
+                path.unlink(missing_ok=True)
 
 
 # ---------------------------------------------------------------------- files
+
+
+def _of_table(name: str, table: str) -> str:
+    """Return the name of a file that each of several tables of events has."""
+    stem, dot, ending = name.partition(".")
+    return f"{stem}-{table}{dot}{ending}" if table else name
+
+
+def _results(folder: Path, names: tuple[str, ...] = (_MODEL, _CANDIDATE)) -> list[Path]:
+    """Return the models and candidates that are kept."""
+    return [path for name in names for path in (*folder.glob(name), *folder.glob(_of_table(name, "*")))]
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping
 from functools import partial
 from os import PathLike
@@ -10,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from understudy.curator import Curator, Journal
 from understudy.data import ArrowTable, Database, SparkTable, SqlTable, connect, read_table, records_digest
 from understudy.data.events import read_events
-from understudy.data.linked import LinkedTables, linked_in, read_linked
+from understudy.data.identity import file_stamps
+from understudy.data.linked import LinkedTables, linked_in, read_linked, register_pairs
 from understudy.data.prepare import rule_meaning
 from understudy.data.sources import fetch_tables
 from understudy.errors import DataError
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from understudy.release.result import Configuration
     from understudy.release.spec.spec import Spec
 
-__all__ = ["Transformed", "neighbours", "read_source"]
+__all__ = ["Transformed", "TransformedTables", "neighbours", "pairs_of", "read_source", "register_tables"]
 
 
 class Transformed:
@@ -41,6 +43,8 @@ class Transformed:
         What to read; by default what the specification names.
     consent
         What the owner of the table agrees to.
+    from_file
+        Whether the source is the one that the specification names, whose CSV files are written as it says; by default where none is given.
     rows
         The public number of rows once it is known.
 
@@ -51,18 +55,30 @@ class Transformed:
     it into the ledger first.
     """
 
-    def __init__(self, spec: Spec, source: Any = None, *, consent: Consent = NO_CONSENT) -> None:
+    def __init__(
+        self,
+        spec: Spec,
+        source: Any = None,
+        *,
+        consent: Consent = NO_CONSENT,
+        from_file: bool | None = None,
+    ) -> None:
         self._spec = spec
         self._consent = consent
         self._source = spec.source.private if source is None else source
-        self._from_file = source is None and spec.source.database is None
+        self._from_file = source is None and spec.source.database is None if from_file is None else from_file
         self._tables: dict[tuple[str, ...], Table] = {}
+        self._opened = contextlib.ExitStack()
         self.rows: int | None = spec.row_count.value
         if self._source is None:
             raise DataError("The specification names no file to read; name one, or pass the table.")
 
     def __repr__(self) -> str:
         return f"Transformed({self._spec.name!r}; records not shown)"
+
+    def close(self) -> None:
+        """End the snapshot of a database that was opened here; the tables cannot be asked any more."""
+        self._opened.close()
 
     def curator(
         self,
@@ -121,8 +137,97 @@ class Transformed:
         if spec.two_levels:  # read into memory once, for all transformations
             self._source = _fetched(spec, self._source)
         if isinstance(self._source, Database):
-            self._source = connect(self._source)  # one snapshot for all transformations
+            session = connect(self._source)  # one snapshot for all transformations
+            self._source = self._opened.enter_context(contextlib.closing(session))
         return read_source(spec, configuration, self._source, **words)
+
+
+class TransformedTables:
+    """Entities with several tables of events: a `Transformed` for each table of events, with what the entities are and how many events they have in the tables before.
+
+    Parameters
+    ----------
+    spec, source, consent
+        As for `Transformed`; the specification is one of several tables of events.
+
+    Privacy
+    -------
+    As for `Transformed`. :mod:`understudy.data.linked` says what one entity can change in each of the tables.
+    """
+
+    def __init__(self, spec: Spec, source: Any = None, *, consent: Consent = NO_CONSENT) -> None:
+        found = spec.source.linked if source is None else register_tables(spec, source)
+        if found is None:
+            raise DataError(
+                "The specification names no tables to read; name them (source.tables), or pass them by name."
+            )
+        words = {key: spec.source.reading[key] for key in ("separator", "encoding")} if source is None else {}
+        self._spec, self._found = spec, found
+        self._stamps = file_stamps(found.tables.values())
+        pairs = pairs_of(spec, found, **words)
+        self.parts = tuple(
+            Transformed(part, pairs[table], consent=consent, from_file=source is None)
+            for table, part in spec.parts.items()
+        )
+
+    def __repr__(self) -> str:
+        return f"TransformedTables({self._spec.name!r}; records not shown)"
+
+    def close(self) -> None:
+        """As for `Transformed`."""
+        for part in self.parts:
+            part.close()
+
+    @property
+    def rows(self) -> int | None:
+        """The public number of event records, which is the same for every table, once it is known."""
+        return self.parts[0].rows
+
+    @rows.setter
+    def rows(self, number: int | None) -> None:
+        for part in self.parts:
+            part.rows = number
+
+    def curator(self, configuration: Configuration, ledger: Ledger, **words: Any) -> Curator:
+        """Return a curator of the records of the first table of events: the number of records is that of all."""
+        return self.parts[0].curator(configuration, ledger, **words)
+
+    def require_unchanged(self) -> None:
+        """As for `Transformed`."""
+        for part in self.parts:
+            part.require_unchanged()
+
+    def digest(self, configurations: Iterable[Configuration], key: bytes) -> str:
+        """As for `Transformed`, of all tables, which are read here; refused if files were written to while they were."""
+        chosen = list(configurations)
+        found = ":".join(part.digest(chosen, key) for part in self.parts)
+        if file_stamps(self._found.tables.values()) != self._stamps:
+            raise DataError(
+                "The tables changed while they were read. Nothing was spent. Run it again when nobody writes to them."
+            )
+        return found
+
+
+def register_tables(spec: Spec, source: Any) -> LinkedTables:
+    """Return the tables of a specification of several tables of events from whatever names them: a folder, a DuckDB file, the tables by name."""
+    assert spec.register is not None
+    names = (spec.register.entities, *spec.register.events)
+    if isinstance(source, str | PathLike):
+        return linked_in(source, names)
+    if isinstance(source, Mapping):
+        return LinkedTables(tables=source, name=spec.source.table or "tables")
+    if not isinstance(source, LinkedTables):
+        raise DataError(
+            f"The schema describes the linked tables {', '.join(names)}; give them by their names, or as a folder with a file for each."
+        )
+    return source
+
+
+def pairs_of(spec: Spec, tables: LinkedTables, **written: Any) -> dict[str, LinkedTables]:
+    """Return the entities with each of several tables of events, as the parts of a specification read them. Private where the tables are."""
+    assert spec.register is not None
+    schemas = [part.schema for part in spec.parts.values()]
+    return register_pairs(tables, schemas, spec.register.numbers, **written)
 
 
 def _fetched(spec: Spec, source: Any) -> Any:

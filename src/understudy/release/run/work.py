@@ -22,10 +22,13 @@ from understudy.release.result import Configuration
 from understudy.release.run.judgement import fit_baseline, regressions_for
 from understudy.release.run.outcome import fit_from_plain
 from understudy.release.run.state import State
-from understudy.release.run.transform import Transformed
+from understudy.release.run.transform import Transformed, TransformedTables
 from understudy.release.spec.spec import Spec
 
-__all__ = ["Work"]
+__all__ = ["Source", "Work"]
+
+Source = Transformed | TransformedTables
+"""The private table in each of its transformations, or entities with several tables of events."""
 
 
 class Work:
@@ -66,6 +69,15 @@ class Work:
         """What the charges of this release carry in the ledger."""
         return f"release {self.spec.name} {self.state.release_id}"
 
+    def _curators(self, data: Source, configuration: Configuration, place: str) -> list[Curator]:
+        """Return the curator of one part of the release; of several tables of events one for each."""
+        if isinstance(data, Transformed):
+            return [self._curator(data, configuration, place)]
+        return [
+            self._curator(part, configuration, f"{place}/{table}")
+            for table, part in zip(self.spec.parts, data.parts, strict=True)
+        ]
+
     # ------------------------------------------------------------------ what happened before
 
     def _charges(self, place: str = "") -> bool:
@@ -76,7 +88,7 @@ class Work:
             for entry in self.ledger.entries()
         )
 
-    def _curator(self, data: Transformed, configuration: Configuration, place: str) -> Curator:
+    def _curator(self, data: Source, configuration: Configuration, place: str) -> Curator:
         """Return the curator of one part of the release, whose answers are journalled."""
         return data.curator(
             configuration,
@@ -86,7 +98,7 @@ class Work:
             randomness=self._given,
         )
 
-    def _same_records(self, data: Transformed, configurations: Iterable[Configuration]) -> None:
+    def _same_records(self, data: Source, configurations: Iterable[Configuration]) -> None:
         """Refuse a table that is not the one that an earlier run looked at.
 
         Privacy
@@ -106,17 +118,18 @@ class Work:
                 "Nothing was drawn from it. Put the table back, or start anew (--restart), which is charged anew."
             )
 
-    def _state_facts(self, data: Transformed, configurations: Iterable[Configuration]) -> None:
+    def _state_facts(self, data: Source, configurations: Iterable[Configuration]) -> None:
         """Write into the ledger what the promise is about, before the first charge: exact numbers of rows, and the facts."""
-        for configuration in configurations:
-            data.curator(configuration, self.ledger, scope=self.scope)
+        for part in _parts(data):
+            for configuration in configurations:
+                part.curator(configuration, self.ledger, scope=self.scope)
         remember_facts(self.ledger, self.spec.facts, self._consent)
         self._invariants = self.ledger.invariants()
 
     # ------------------------------------------------------------------ paid for once
 
     def _rows(
-        self, data: Transformed, configuration: Configuration, configurations: tuple[Configuration, ...]
+        self, data: Source, configuration: Configuration, configurations: tuple[Configuration, ...]
     ) -> int:
         """Return the number of rows to release; measure it if it is to be paid for.
 
@@ -139,7 +152,7 @@ class Work:
         require_room(rows, self.spec.least_rows(configurations))
         return rows
 
-    def _count_people(self, data: Transformed, configuration: Configuration) -> None:
+    def _count_people(self, data: Source, configuration: Configuration) -> None:
         """Count people by their number of rows, where an estimate of what the cut leaves out is to be paid for; once for a release.
 
         Privacy
@@ -156,7 +169,7 @@ class Work:
         self.state.record(people={"values": noisy.values.tolist(), "scale": noisy.scale})
 
     def _baselines(
-        self, data: Transformed, configurations: tuple[Configuration, ...], rows: int
+        self, data: Source, configurations: tuple[Configuration, ...], rows: int
     ) -> dict[tuple[str, ...], LinearFit]:
         """Fit the private regressions that all attempts share, one per distinct version of their columns; none if attempts fit their own."""
         if self.spec.form != "published" or not self.spec.shares.baselines:
@@ -176,3 +189,7 @@ class Work:
                 number += 1
                 found[key] = fit_baseline(self.spec, regression, curator, rows=rows, epsilon=epsilon)
         return found
+
+
+def _parts(data: Source) -> tuple[Transformed, ...]:
+    return (data,) if isinstance(data, Transformed) else data.parts

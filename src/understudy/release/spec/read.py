@@ -27,10 +27,10 @@ from understudy.schema import Column, Constraint, Schema
 from understudy.schema.entities import level_problems
 from understudy.schema.files.assembly import parse_rules
 from understudy.schema.files.yaml import read_plain
-from understudy.schema.linked import joined, read_linked_file
+from understudy.schema.linked import joined, read_linked_file, read_register, register_of
 from understudy.schema.problems import did_you_mean, problems_of, raise_problems
 
-__all__ = ["build", "facts_of"]
+__all__ = ["HEADING", "Reader", "build", "facts_of"]
 
 HEADING = "The specification has problems"
 FACTS = ("source", "schema", "unit", "public", "cleaning", "transformations")
@@ -49,7 +49,27 @@ def build(plain: object, where: Path) -> Spec:
             "read. Learn the schema first (understudy discover TABLE --share 0.1 ... --out schema.yaml) and name that file under schema; the release is "
             "then paid for from the rest on the same ledger"
         )
-    return _Reader(_joined(plain, where) if plain.get("facts") is not None else plain, where).read()
+    return _reader(plain, where).read()
+
+
+def _reader(plain: Mapping[str, Any], where: Path) -> Reader:
+    """Return the reader of a specification: of one table, of linked tables, or of several tables of events."""
+    from understudy.release.spec.register import RegisterReader
+
+    whole = _joined(plain, where) if plain.get("facts") is not None else plain
+    given, folder, file = whole.get("schema"), where, None
+    register = None
+    try:
+        if isinstance(given, str) and Path(given).suffix.lower() in (".yaml", ".yml", ".json"):
+            file = where / given
+            folder, register = file.parent, read_register(file) if file.is_file() else None
+        elif isinstance(given, Mapping):
+            register = register_of(given)
+    except UnderstudyError as error:
+        raise_problems(HEADING, [f"schema: {' '.join(item.split())}" for item in problems_of(error)])
+    if register is None:
+        return Reader(whole, where)
+    return RegisterReader(whole, where, register, folder, file)
 
 
 def _joined(plain: Mapping[str, Any], where: Path) -> Mapping[str, Any]:
@@ -104,15 +124,16 @@ def facts_of(plain: object, where: Path) -> Facts:
             "read. Learn the schema first (understudy discover TABLE --share 0.1 ... --out schema.yaml) and name that file under schema; the release is "
             "then paid for from the rest on the same ledger"
         )
-    return _Reader(_joined(plain, where) if plain.get("facts") is not None else plain, where).facts()
+    return _reader(plain, where).facts()
 
 
-class _Reader(SpaceReader):
+class Reader(SpaceReader):
     """Reads the whole; the configuration space is read by its base."""
 
     # ------------------------------------------------------------------ the whole
 
     def read(self) -> Spec:
+        """Return the specification, or raise `SchemaError` with everything that is wrong."""
         schema = self._schema()
         unit = self._unit()
         source = self._source(schema)
@@ -242,6 +263,10 @@ class _Reader(SpaceReader):
                 "schema.entity.summaries",
                 "summaries of entities are for understudy synth; leave them out of the schema of a release",
             )
+        self._refuse_for_entities(schema, source)
+
+    def _refuse_for_entities(self, schema: Schema, source: Source) -> None:
+        """Refuse what does not go with entities and their events."""
         refused = {
             "cleaning": bool(self.file.cleaning),
             "source.derive": bool(source.derived),
@@ -250,7 +275,7 @@ class _Reader(SpaceReader):
             or self.file.public.row_count == "declared"
             or schema.row_count is not None,
             "output.rows": self.file.output.rows is not None,
-            "budget.rows_lost": bool(self.file.budget.rows_lost),
+            "budget.rows_lost": self.sound("budget") and bool(self.file.budget.rows_lost),
             "previous": self.file.previous is not None,
             "show": bool(self.file.show),
         }
@@ -331,15 +356,8 @@ class _Reader(SpaceReader):
         if any(item is not None for item in single):
             self.note("source", "the schema describes linked tables; name each of them under source.tables")
             return None
-        found: dict[str, Any] = dict(self.sources)
         try:
-            for name, place in (given or {}).items():
-                if isinstance(place, str):
-                    found[name] = self.where / place
-                else:
-                    found[name] = Database(**place.model_dump())
-                    if "://" not in found[name].url and found[name].kind == "duckdb":
-                        found[name] = replace(found[name], url=str(self.where / found[name].url))
+            found = self._located()
             file = self.file.schema_ if isinstance(self.file.schema_, str) else None
             made = LinkedTables(
                 tables=found,
@@ -352,6 +370,18 @@ class _Reader(SpaceReader):
             self.note("source.tables", error)
             return None
         return made if found else None
+
+    def _located(self) -> dict[str, Any]:
+        """Return where linked tables are, as the file or else its schema says."""
+        found: dict[str, Any] = dict(self.sources)
+        for name, place in (self.file.source.tables or {}).items():
+            if isinstance(place, str):
+                found[name] = self.where / place
+            else:
+                found[name] = Database(**place.model_dump())
+                if "://" not in found[name].url and found[name].kind == "duckdb":
+                    found[name] = replace(found[name], url=str(self.where / found[name].url))
+        return found
 
     def _cleaning(self, schema: Schema | None) -> tuple[Constraint, ...]:
         try:
@@ -401,6 +431,7 @@ class _Reader(SpaceReader):
     def _criteria(self, schemas: Sequence[Schema], cleaning: Sequence[Constraint]) -> None:
         if not self.sound("acceptance"):
             return
+        self._tables_of_criteria(schemas)
         acceptance = self.file.acceptance
         published, criteria = acceptance.published, acceptance.criteria
         names = [item.name for item in criteria]
@@ -422,6 +453,20 @@ class _Reader(SpaceReader):
                 )
                 for problem in item.problems(context):
                     self.note(place, problem)
+
+    def _tables_of_criteria(self, schemas: Sequence[Schema]) -> None:
+        """Refuse criteria about another table than the one table, or table of events, that there is."""
+        for index, item in enumerate(self.file.acceptance.criteria):
+            for schema in schemas[:1] if item.table is not None else ():
+                entity = (schema.events_of or schema).entity
+                events = None if entity is None or entity.tables is None else entity.tables[1]
+                if item.table != events:
+                    self.note(
+                        f"acceptance.criteria[{index}] {item.name!r}.table",
+                        "is for several tables of events, and there is one table here; leave it out"
+                        if events is None
+                        else f"the one table of events is {events!r}; name it, or leave this out",
+                    )
 
     def _readings(self, schemas: Sequence[Schema]) -> None:
         if not self.sound("show"):

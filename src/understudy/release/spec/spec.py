@@ -32,6 +32,7 @@ from understudy.release.projection import Projection
 from understudy.release.result import Configuration
 from understudy.release.selection.accounting import Attempts
 from understudy.release.spec.budget import Shares
+from understudy.release.spec.facts import register_facts
 from understudy.release.spec.model import SpecPart, json_schema, projection_part
 from understudy.release.spec.reading import PublisherPart
 from understudy.release.spec.source import RowCount, Source
@@ -39,6 +40,7 @@ from understudy.release.spec.space import counted_schema, synthesizer_of
 from understudy.schema import Column, Constraint, Schema
 from understudy.schema.files.assembly import parse_rules
 from understudy.schema.files.yaml import parse_plain, read_plain
+from understudy.schema.linked import Register
 
 __all__ = ["PRIOR_METHODS", "RowCount", "Source", "Spec", "read_facts"]
 
@@ -92,6 +94,10 @@ class Spec:
     made: dict[tuple[str, ...], Schema] = field(default_factory=dict, repr=False)
     plain: Mapping[str, Any] = field(repr=False)
     where: Path = field(default=Path(), repr=False)
+    register: Register | None = field(default=None, repr=False)
+    """Of several tables of events: the tables."""
+    parts: Mapping[str, Spec] = field(default_factory=dict, repr=False)
+    """Of several tables of events: by table, the specification of the entities with that table alone (:mod:`understudy.release.spec.register`)."""
 
     # ------------------------------------------------------------------ files
 
@@ -127,7 +133,9 @@ class Spec:
     def to_dict(self) -> dict[str, Any]:
         """Return the specification as it may be published: complete with its schema, without local paths."""
         plain = json.loads(json.dumps(self.plain))
-        plain["schema"] = self.schema.to_dict()
+        plain["schema"] = (
+            self.schema.to_dict() if self.register is None else self.register.described(self.schema)
+        )
         plain["source"] = {
             key: value for key, value in plain["source"].items() if key not in ("path", "database", "tables")
         }
@@ -155,6 +163,15 @@ class Spec:
     def facts(self) -> Facts:
         """What the owner of the table answers for: how it is read, who is protected, and its public numbers."""
         declared = self.row_count.kind in ("given", "declared")
+        if self.register is not None:
+            return register_facts(
+                self.schema,
+                [part.schema for part in self.parts.values()],
+                self.register.numbers,
+                unit=self.unit,
+                separator=self.source.separator,
+                encoding=self.source.encoding,
+            )
         return table_facts(
             self.schema if self.schema.row_count is None else replace(self.schema, row_count=None),
             unit=self.unit,
@@ -317,6 +334,9 @@ class Spec:
     @cached_property
     def synthetic_rules(self) -> tuple[Any, ...]:
         """Rules that synthetic records obey, as a schema takes them."""
+        if self.parts:
+            found = (rule for part in self.parts.values() for rule in part.synthetic_rules)
+            return tuple({json.dumps(rule, sort_keys=True): rule for rule in found}.values())
         own = (rule.to_plain() for rule in self.schema.constraints if not rule.dependency)
         return (*own, *self.file.constraints)
 
@@ -340,6 +360,30 @@ class Spec:
     def two_levels(self) -> bool:
         """Whether entities with their events are released, not rows: the schema says whose the rows are, and the unit is that entity."""
         return self.schema.entity is not None and self.unit.id_column == self.schema.entity.id
+
+    @property
+    def protects(self) -> str:
+        """Who is protected, in words: the unit, or an entity with all its rows, of which so many records are counted."""
+        if not self.two_levels and not self.parts:
+            return self.unit.describe()
+        verb = "add or remove" if self.unit.relation == "add-remove" else "replace"
+        rows = "record of each is" if self.unit.max_rows == 1 else "records of each are"
+        return f"{verb} one {self.unit.id_column} with all rows ({self.unit.max_rows} event {rows} counted)"
+
+    @property
+    def counted(self) -> str:
+        """What numbers such as the expected one are of: rows, or entities where a release is of entities with their events."""
+        return "entities" if self.two_levels or self.parts else "rows"
+
+    @property
+    def table_names(self) -> tuple[str, ...]:
+        """Of linked tables: the names of those that are read."""
+        if self.register is not None:
+            return (self.register.entities, *self.register.events)
+        entity = self.schema.entity
+        if entity is None or entity.tables is None:
+            return ()
+        return entity.tables[1:] if entity.min_events else entity.tables
 
     def table_schema_for(self, configuration: Configuration) -> Schema:
         """Return the schema of the table as a configuration reads and publishes it."""
@@ -382,6 +426,9 @@ class Spec:
     def plan_for(self, configuration: Configuration) -> Plan | str:
         """Return what the method of a configuration would measure, or why it refuses; planned once."""
         key = configuration.model_key
+        if self.parts:
+            plans = [part.plan_for(configuration) for part in self.parts.values()]
+            return next((plan for plan in plans if isinstance(plan, str)), plans[0])
         if key not in self._plans:
             schema = self.schema_for(configuration)
             synthesizer = self.synthesizer_for(configuration, schema)
@@ -399,6 +446,8 @@ class Spec:
     def least_rows(self, configurations: Iterable[Configuration] | None = None) -> int:
         """Return how many rows the projections of some configurations (by default all) need at least."""
         chosen = self.configurations if configurations is None else configurations
+        if self.parts:
+            return 1  # no projections
         return max(
             (self.projection_for(item, self.schema_for(item)).least_rows for item in chosen), default=1
         )
@@ -440,9 +489,8 @@ class Spec:
         plain = json.loads(json.dumps(self.plain))
         others = ("simulate", "path", "database", "tables")
         plain["source"] = {key: value for key, value in plain["source"].items() if key not in others}
-        entity = self.schema.entity
-        if entity is not None and entity.tables is not None and not isinstance(path, Database):
-            named = entity.tables[1:] if entity.min_events else entity.tables
+        named = self.table_names
+        if named and not isinstance(path, Database):
             plain["source"]["tables"] = (
                 {
                     name: {

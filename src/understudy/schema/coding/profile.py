@@ -80,6 +80,8 @@ PROFILE = _labels()
 """The cells. Every entry is in exactly one of them."""
 _PLACE = {label: place for place, label in enumerate(PROFILE)}
 
+_COMMA = re.compile(r"[-+]?(?!\d{1,3},\d{3}$)\d+,\d+", re.ASCII)
+"""A number with a decimal comma. Three digits after a comma, and at most three before it, may be thousands as well: such a text is no number."""
 _DIGITS = re.compile(r"0\d+|\d{16,}", re.ASCII)
 _DATE = re.compile(r"(\d{1,4})([./-])(\d{1,2})([./-])(\d{1,4})(?:[T ].*)?", re.ASCII | re.DOTALL)
 _LONGEST = 400
@@ -133,14 +135,18 @@ def canonical_number(number: float) -> str:
 def number_in(text: str) -> float | None:
     """Return the number that a text is, as a double, or None; digits that begin with zero, and very long ones, are codes.
 
+    A decimal comma is read as a point. ``1,234`` may be a thousand or one and a bit, so it is no number.
+
     Examples
     --------
-    >>> number_in(" 12.50"), number_in("007"), number_in("twelve"), number_in("0")
-    (12.5, None, None, 0.0)
+    >>> number_in(" 12.50"), number_in("007"), number_in("twelve"), number_in("0"), number_in("36,33"), number_in("1,234")
+    (12.5, None, None, 0.0, 36.33, None)
     """
     plain = text.strip()
     if len(plain) > _LONGEST or _DIGITS.fullmatch(plain):
         return None
+    if _COMMA.fullmatch(plain):
+        plain = plain.replace(",", ".")
     number = number_of(plain)
     return None if number is None else real_of(number)
 

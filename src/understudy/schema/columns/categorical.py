@@ -294,6 +294,8 @@ class Ordinal(Named):
         )
 
     def _clamped(self, entries: list[Any], table: list[int]) -> list[int]:
+        if not self._ascending_numbers:
+            return table  # texts have no nearest one
         cells = cells_of_values([float(value) for value in self.values], whole=False)
         clamped = list(table)
         for place, entry in enumerate(entries):

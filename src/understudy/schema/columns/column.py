@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import unicodedata
 from collections.abc import Sequence
@@ -41,7 +42,7 @@ def settle(column: Column, located: Located) -> tuple[Codes, list[str]]:
     Privacy
     -------
     In: private. The sentences say *that* a column holds, for instance, values outside its domain, never
-    which or how many. Under ``to-missing`` and ``to-other`` there are none, whatever the entries hold.
+    which or how many. Under ``to-missing``, ``to-other`` and ``to-nearest`` there are none, whatever the entries hold.
     """
     if located.size == 0 or int(located.min()) >= 0:
         return located.astype(column.dtype), []
@@ -73,6 +74,8 @@ def _code_for(column: Column, mark: int) -> int | None:
         return column.other_code
     if column.out_of_domain == "to-missing":
         return column.missing_code
+    if column.out_of_domain == "to-nearest":
+        return column.missing_code if column.missing else column.stray_code
     return None
 
 
@@ -99,7 +102,9 @@ def _complaint(column: Column, mark: int) -> str:
 # ----------------------------------------------------------------------------------------
 # Checks that every column shares, and checks of text that people will read.
 
-POLICIES = ("refuse", "clamp", "to-missing", "to-other")
+_RARE = "Rare in the table: "
+"""What the mark of a draft begins with, in the description of a column. Private."""
+POLICIES = ("refuse", "clamp", "to-missing", "to-other", "to-nearest")
 
 
 def is_plain_value(value: object) -> bool:
@@ -185,7 +190,7 @@ def _check_missing_text(column: Column) -> list[str]:
 
 
 Kind: TypeAlias = Literal["categorical", "ordinal", "boolean", "integer", "real", "date"]
-OutOfDomain: TypeAlias = Literal["refuse", "clamp", "to-missing", "to-other"]
+OutOfDomain: TypeAlias = Literal["refuse", "clamp", "to-missing", "to-other", "to-nearest"]
 Codes: TypeAlias = npt.NDArray[np.unsignedinteger[Any]]
 
 
@@ -212,8 +217,10 @@ class Column:
     out_of_domain
         What to do with an entry outside the declared domain. ``refuse``: the table is an error.
         ``clamp``: a number or date moves to the nearest possible value. ``to-missing`` and ``to-other``: it
-        becomes missing or ``other``. The last two accept every entry whatever it holds, so that nothing,
-        not even an error, depends on the entries.
+        becomes missing or ``other``. ``to-nearest``: a number or date moves to the nearest possible value; any other
+        entry becomes missing, or, in a column that has no place for missing entries, the first value of a list or the middle
+        range of an order. The last three accept every entry whatever it holds, so that nothing, not even an error,
+        depends on the entries.
     origin
         ``"public"``, ``"measured"`` (learnt under the budget), ``"from-data"``, or one of them per fact.
     """
@@ -296,8 +303,35 @@ class Column:
         return measured_facts(self.origin, self.facts)
 
     def declare_public(self) -> Self:
-        """Return the same column with every fact declared public."""
-        return replace(self, origin="public")
+        """Return the same column with every fact declared public; what a draft says about rare values is taken away, which is not public."""
+        return replace(self, origin="public", description=self.description.partition(_RARE)[0].rstrip())
+
+    def marked_rare(self, values: Sequence[str]) -> Self:
+        """Return the same column with values that a draft found to be rare named in its description, as many as there is room for, and how many more there are."""
+        if not values:
+            return self
+        shown = list(values)
+        while len(_RARE) + len(self.description) + len(json.dumps(shown)) > MAX_TEXT // 2 and len(shown) > 1:
+            shown = shown[: len(shown) // 2]
+        more = [len(values) - len(shown)] if len(shown) < len(values) else []
+        return replace(self, description=f"{self.description} {_RARE}{json.dumps([*shown, *more])}".strip())
+
+    @property
+    def is_marked_rare(self) -> bool:
+        """Whether the description still says which values are rare in the table, which is private."""
+        return _RARE in self.description
+
+    @property
+    def rare_values(self) -> tuple[str, ...]:
+        """The values that a draft marked as rare in the table and that are still listed; one more text where others had no room, which nobody can tell from those that are listed."""
+        _, mark, listed = self.description.partition(_RARE)
+        try:
+            marked = json.loads(listed) if mark else []
+        except ValueError:  # somebody wrote into the mark
+            return ("unreadable mark",)
+        known = {str(value) for value in getattr(self, "values", None) or ()}
+        more = tuple(f"{item:,} more" for item in marked if isinstance(item, int))
+        return (*(text for text in marked if text in known), *more)
 
     # -- codes ---------------------------------------------------------------------------------
 
@@ -315,6 +349,11 @@ class Column:
     def missing_code(self) -> int | None:
         """The code of a missing entry, if the column has one."""
         return self.size - 1 if self.missing else None
+
+    @property
+    def stray_code(self) -> int:
+        """The code of an entry that is nowhere near the domain, under ``to-nearest`` and without a place for missing entries."""
+        return 0 if self.kind in ("categorical", "boolean") else self.value_count // 2
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -385,7 +424,7 @@ class Column:
     def try_encode(self, values: Any) -> tuple[Codes, list[str]]:
         """Encode as `encode` does, but return the problems instead of raising them."""
         try:
-            located = self._locate(as_series(values), nearest=self.out_of_domain == "clamp")
+            located = self._locate(as_series(values), nearest=self.out_of_domain in ("clamp", "to-nearest"))
         except (MemoryError, RecursionError):
             raise
         except Exception:
@@ -521,6 +560,7 @@ _LAST = frozenset(
         "missing_values",
         "missing_text",
         "out_of_domain",
+        "decimal",
         "decimals",
         "decode_by",
         "origin",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -212,6 +213,7 @@ class Ordered(Column):
 GRID = 1_024
 """Equal cells of a real column that has bounds but no bins."""
 
+_COMMA = re.compile(r"[-+]?\d+,\d+", re.ASCII)
 _WRITTEN = "no separators of thousands, decimal commas or units"
 
 
@@ -223,6 +225,7 @@ class Numeric(Ordered):
     maximum: int | float | None = None
     values: Sequence[int | float] | None = None
     bins: BinsLike | None = None
+    decimal: str = "."
 
     own_facts: ClassVar[tuple[str, ...]] = ("minimum", "maximum", "values", "bins")
     not_readable: ClassVar[str] = f"entries that are not numbers (written like 1234.5: {_WRITTEN})"
@@ -230,6 +233,9 @@ class Numeric(Ordered):
 
     def _check(self) -> list[str]:
         problems = self._check_decode() + self._check_bounds()
+        if self.decimal not in (".", ","):
+            self._set("decimal", ".")
+            problems.append("decimal: write '.' or ','")
         if self.values is not None:
             problems += self._check_values()
         if self.bins is not None:
@@ -249,6 +255,17 @@ class Numeric(Ordered):
         if drawn_whole and not problems and not self.cells.hold_whole_numbers():
             problems.append("decode_by: integer-uniform needs a whole number (below 2**53) in every bin")
         return problems
+
+    def _number_in(self, entry: Any) -> int | float | None:
+        """Return an entry as a number; a text such as 36,5 is one, too, where the column has decimal commas.
+
+        Privacy
+        -------
+        Each entry is read on its own. A text with a point is the same number with and without decimal commas, as it is where a whole column is read at once.
+        """
+        if self.decimal == "," and isinstance(entry, str) and _COMMA.fullmatch(entry.strip()):
+            return number_of(entry.replace(",", "."))
+        return number_of(entry)
 
     @property
     def is_grid(self) -> bool:
@@ -357,6 +374,8 @@ class Integer(Numeric):
         The possible values, ascending, when they are not a plain range.
     bins
         Labels, edges or a number of bins; see `Bins`.
+    decimal
+        ``","`` where text entries have decimal commas (36,00).
     decode_by
         How a bin becomes a value: ``midpoint`` (rounded down to a whole number inside the bin), ``uniform``
         or ``integer-uniform`` (each whole number of the bin equally likely; the same here), ``edge`` (the
@@ -402,8 +421,10 @@ class Real(Numeric):
         (drawn as the neighbouring bins say), ``edge`` (the lower end, or the number next to it if the end is
         excluded), or ``label``. An open bin gives its edge. A grid has no bins to take the middle of: there
         ``uniform`` takes the place of ``midpoint``.
+    decimal
+        ``","`` where text entries have decimal commas (36,50). Output has points, as it has ISO dates.
     decimals
-        Most digits after the point in synthetic values, 0 to 15, as in prices with two. Every bin must hold a number
+        Digits after the point in synthetic values, 0 to 15, as in prices with two. Every bin must hold a number
         with so few. Entries are read with any number of digits.
 
     Examples

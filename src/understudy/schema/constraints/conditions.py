@@ -419,7 +419,7 @@ class Value:
         high: Any = np.float64(self.constant)
         for factor, columns in self.terms:
             a: Any = np.float64(factor)
-            b: Any = np.float64(factor)
+            b: Any = a
             for column in columns:
                 pieces, index = view.pieces[column_of(column)], view.index[column_of(column)]
                 c, d = _ends(column, pieces)
@@ -472,9 +472,8 @@ def _real_ends(pieces: Pieces) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.
 
 def _product(a: Any, b: Any, c: Any, d: Any) -> tuple[Any, Any]:
     with np.errstate(invalid="ignore"):
-        corners = [
-            np.nan_to_num(x * y, nan=0.0, posinf=np.inf, neginf=-np.inf) for x in (a, b) for y in (c, d)
-        ]
+        corners = [x * y for x in ((a,) if a is b else (a, b)) for y in (c, d)]
+    corners = [np.where(np.isnan(corner), 0.0, corner) for corner in corners]  # none times infinity is none
     return np.minimum.reduce(np.broadcast_arrays(*corners)), np.maximum.reduce(np.broadcast_arrays(*corners))
 
 

@@ -4,7 +4,11 @@ A code stands for a bin, and two values drawn in their bins may break ``check_ou
 same bins obey it. Values are therefore drawn again, together, where they break a rule: first by chance, which keeps the
 law of the draw given that the rules hold, and then by solving for them.
 
-The solver is exact for *difference rules*, in which every comparison is of the form ``x - y <= c`` or ``x <= c`` with whole
+Rules that say what a column is (``nights == departure - arrival``, ``month == month_of(arrival)``) are not searched: every value of the
+columns that decide the others is gone through once, and the combinations of codes behind them are listed (`Listing`). A record obeys if its
+codes are in the list, and its values are taken from there.
+
+The solver is for all other rules. It is exact for *difference rules*, in which every comparison is of the form ``x - y <= c`` or ``x <= c`` with whole
 numbers and dates (also behind ``and``, ``or``, ``not`` and ``implies``, and with calendar functions of dates). Their bounds
 are closed under addition (Floyd and Warshall), after which every value between the bounds of one column can be completed by
 values of the others; a negative circle says that there are none. Other arithmetic, and rules with more than a thousand alternatives
@@ -17,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import product
+from itertools import combinations, product
 from math import prod
 from typing import Any, TypeAlias
 
@@ -54,12 +58,14 @@ from understudy.schema.constraints.conditions import (
 from understudy.schema.constraints.constraint import Constraint
 from understudy.schema.constraints.syntax import ComparisonSign
 
-__all__ = ["JointValues", "joint_values"]
+__all__ = ["JointValues", "Listing", "joint_values"]
 
 Bools: TypeAlias = npt.NDArray[np.bool_]
 Floats: TypeAlias = npt.NDArray[np.float64]
 Index: TypeAlias = npt.NDArray[np.intp]
 Redraw: TypeAlias = Callable[[Column, Index, np.random.Generator], Any]
+Likely: TypeAlias = Callable[[str, str | None, Index], Floats]
+"""How likely each code of a column is, in each of some records, given the code of another column."""
 
 _MOST_ALTERNATIVES = 1_024
 _MOST_STEPS = 4_096
@@ -67,12 +73,23 @@ _TRIES = 24
 _SEARCHES = 64
 _MOST_CORNERS = 6
 _ROWS = 20_000
+_MOST_LISTED = 1 << 21
+"""Most combinations of values that are gone through for a list."""
+_LISTED_AT_ONCE = 1 << 18
+_MOST_REMEMBERED = 1 << 21
+_MOST_SETS = 4_096
+_WEIGHTS = 1 << 22
 _SLACK = 2.0**-40
 _DRAWN_BY_CHANCE = ("uniform", "integer-uniform", "smooth")
 
 
-def joint_values(constraints: Sequence[Constraint], columns: Sequence[Column]) -> tuple[JointValues, ...]:
-    """Return the groups of columns whose values must be drawn together: tied by rules, and with bins of several values."""
+def joint_values(
+    constraints: Sequence[Constraint], columns: Sequence[Column], *, all_groups: bool = False
+) -> tuple[JointValues, ...]:
+    """Return the groups of columns whose values must be drawn together: tied by rules, and with bins of several values.
+
+    ``all_groups`` also returns those in which every code stands for one value.
+    """
     groups: list[tuple[set[str], list[Constraint]]] = []
     for rule in constraints:
         if rule.straddle != "values":
@@ -88,7 +105,7 @@ def joint_values(constraints: Sequence[Constraint], columns: Sequence[Column]) -
     made = []
     for names, rules in groups:
         over = tuple(column for column in columns if column.name in names)
-        if any(isinstance(column, Ordered) and _has_bins(column) for column in over):
+        if all_groups or any(isinstance(column, Ordered) and _has_bins(column) for column in over):
             made.append(JointValues(over, tuple(rules)))
     return tuple(made)
 
@@ -205,6 +222,222 @@ def _at_most(value: Value, *, strict: bool) -> _Atom:
     return _Hard()
 
 
+# ----------------------------------------------------------------------------------------
+# Rules that say what a column is, and the list of everything that they leave.
+
+
+@dataclass(frozen=True)
+class _Equation:
+    """A column that is a function of others: a sum, or the name or number of a value of the calendar."""
+
+    target: str
+    value: Value | None = None
+    part: Part | None = None
+    numbers: tuple[int, ...] = ()
+
+    @property
+    def sources(self) -> frozenset[str]:
+        if self.value is not None:
+            return self.value.columns
+        assert self.part is not None
+        return frozenset({self.part.column})
+
+
+def _equations(condition: Check | None, by_name: Mapping[str, Column]) -> list[_Equation]:
+    """Return the functions that a rule states, one for each column that it can be solved for."""
+    if isinstance(condition, All):
+        return [found for part in condition.parts for found in _equations(part, by_name)]
+    if isinstance(condition, NamedPart) and condition.sign == "==":
+        known = [number for number in condition.numbers if number >= 0]
+        if len(set(known)) < len(known) or by_name[condition.column].groups is not None:
+            return []
+        return [_Equation(condition.column, part=condition.part, numbers=condition.numbers)]
+    if not isinstance(condition, Relation) or condition.sign != "==":
+        return []
+    value = condition.value
+    whole = all(float(number).is_integer() for number in (value.constant, *(f for f, _ in value.terms)))
+    if not whole:
+        return []
+    found = []
+    for factor, factors in value.terms:
+        target = factors[0]
+        rest = tuple(term for term in value.terms if term[1] != factors)
+        if len(factors) == 1 and isinstance(target, str) and abs(factor) == 1 and rest:
+            other = Value(value.constant, rest)
+            if target not in other.columns:
+                found.append(_Equation(target, value=other if factor < 0 else _minus(other)))
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Listing:
+    """Every combination of codes that some rules leave, with the values behind each.
+
+    Parameters
+    ----------
+    columns
+        Names of the columns, and how many codes each has.
+    codes
+        The combinations, one row each, in order.
+    first
+        Where the values of each combination begin, and where those of the last end.
+    values
+        Values of the columns of numbers and dates.
+    values_of
+        How many codes of each column stand for values; those after them are for missing entries and others.
+    """
+
+    columns: Mapping[str, int]
+    codes: Index
+    first: Index
+    values: Mapping[str, npt.NDArray[np.int64]]
+    values_of: Mapping[str, int]
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def key(self, names: Sequence[str], codes: Sequence[npt.NDArray[Any]]) -> npt.NDArray[np.int64]:
+        """Return one number for each combination of codes of some columns."""
+        key = np.zeros(len(codes[0]), dtype=np.int64)
+        for name, part in zip(names, codes, strict=True):
+            key = key * self.columns[name] + part.astype(np.int64)
+        return key
+
+    def of(self, names: Sequence[str]) -> list[Index]:
+        """Return the listed codes of some columns."""
+        order = list(self.columns)
+        return [self.codes[:, order.index(name)] for name in names]
+
+    def find(self, codes: Mapping[str, Index]) -> tuple[Index, Bools]:
+        """Return the place of each record in the list, and whether it has one."""
+        return _find(self._keys, self.key(tuple(self.columns), [codes[name] for name in self.columns]))
+
+    @cached_property
+    def _keys(self) -> npt.NDArray[np.int64]:
+        return self.key(tuple(self.columns), list(self.codes.T))
+
+    @cached_property
+    def deciding(self) -> tuple[str, ...]:
+        """The columns from whose codes those of all others follow: as few as there are, and of these the ones with the fewest codes."""
+        return self._smallest(tuple(self.columns), len(self))
+
+    def decide(self, name: str) -> tuple[str, ...]:
+        """Return the deciding columns from which a column follows."""
+        column = self.of([name])[0]
+
+        def follows(names: Sequence[str]) -> bool:
+            keys = self.key(names, self.of(names))
+            both = keys * self.columns[name] + column
+            return len(np.unique(both)) == len(np.unique(keys))
+
+        for size in range(1, len(self.deciding)):
+            for names in sorted(combinations(self.deciding, size), key=self._size):
+                if follows(names):
+                    return names
+        return self.deciding
+
+    def _size(self, names: Sequence[str]) -> int:
+        return prod(self.columns[name] for name in names)
+
+    def _smallest(self, columns: tuple[str, ...], wanted: int) -> tuple[str, ...]:
+        tried = 0
+        for size in range(1, len(columns)):
+            for names in sorted(combinations(columns, size), key=self._size):
+                if self._size(names) < wanted:
+                    continue
+                if len(np.unique(self.key(names, self.of(names)))) == wanted:
+                    return names
+                tried += 1
+                if tried > _MOST_SETS:
+                    return columns
+        return columns
+
+    def complete(
+        self,
+        codes: Mapping[str, Index],
+        order: Sequence[str],
+        likely: Likely,
+        generator: np.random.Generator,
+    ) -> dict[str, Index]:
+        """Return records of the list: deciding columns as they are wherever the list has them, and the others as they follow.
+
+        Where a deciding column does not go with those before it, it is drawn again from what does, by how likely the codes are.
+
+        Parameters
+        ----------
+        codes
+            Codes of all columns of the list.
+        order
+            The columns, those first that are to be kept first.
+        likely
+            How likely each code of a column is given that of another (or of none).
+        generator
+            For codes that are drawn again.
+        """
+        names = [name for name in order if name in self.deciding]
+        made: dict[str, Index] = {}
+        for place, name in enumerate(names):
+            before = names[:place]
+            known = np.unique(self.key([*before, name], self.of([*before, name])))
+            made[name] = codes[name].copy()
+            given = (
+                self.key(before, [made[item] for item in before])
+                if before
+                else np.zeros(len(codes[name]), np.int64)
+            )
+            size = self.columns[name]
+            bad = np.flatnonzero(~_find(known, given * size + made[name])[1])
+            for start in range(0, len(bad), max(1, _WEIGHTS // size)):
+                here = bad[start : start + max(1, _WEIGHTS // size)]
+                every = given[here, None] * size + np.arange(size)
+                allowed = _find(known, every.reshape(-1))[1].reshape(every.shape)
+                anchor = names[0] if place else None
+                weights = likely(name, anchor, made[names[0]][here]) * allowed
+                empty = ~(weights.sum(axis=1) > 0)
+                weights[empty] = (likely(name, None, here[empty]) + 1e-12) * allowed[empty]
+                reached = np.cumsum(weights, axis=1)
+                share = generator.random(len(here)) * reached[:, -1]
+                made[name][here] = np.minimum((reached <= share[:, None]).sum(axis=1), size - 1)
+        key = self.key(names, self.of(names))
+        sorting = np.argsort(key, kind="stable")
+        place_of = sorting[_find(key[sorting], self.key(names, [made[name] for name in names]))[0]]
+        return {name: self.codes[place_of, axis] for axis, name in enumerate(self.columns)}
+
+    def tables(self, most: int) -> list[tuple[tuple[str, ...], Bools]]:
+        """Return tables of the combinations of codes that may occur: of the deciding columns, and of each other with those that decide it.
+
+        Tables of more than ``most`` cells are left out. Records with missing entries may have any codes by them.
+        """
+        others = [name for name in self.columns if name not in self.deciding]
+        found = []
+        for chosen in [self.deciding, *((*self.decide(name), name) for name in others)]:
+            names = tuple(name for name in self.columns if name in chosen)
+            if len(names) > 1 and self._size(names) <= most:
+                sizes = tuple(self.columns[name] for name in names)
+                table = np.zeros(sizes, dtype=bool)
+                table[tuple(self.of(names))] = True
+                for axis, name in enumerate(names):
+                    np.moveaxis(table, axis, 0)[self.values_of[name] :] = True
+                found.append((names, table))
+        return found
+
+    def draw(self, places: Index, generator: np.random.Generator) -> dict[str, npt.NDArray[np.int64]]:
+        """Return values for combinations of the list, each of the possible ones with the same probability."""
+        count = self.first[places + 1] - self.first[places]
+        chosen = self.first[places] + np.minimum(
+            (generator.random(len(places)) * count).astype(np.intp), count - 1
+        )
+        return {name: part[chosen] for name, part in self.values.items()}
+
+
+def _find(keys: npt.NDArray[np.int64], wanted: npt.NDArray[np.int64]) -> tuple[Index, Bools]:
+    """Return where wanted numbers are among sorted ones, and whether they are."""
+    if not len(keys):
+        return np.zeros(len(wanted), dtype=np.intp), np.zeros(len(wanted), dtype=bool)
+    places = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return places, keys[places] == wanted
+
+
 @dataclass(frozen=True, eq=False)
 class JointValues:
     """Values of some columns that obey some rules together.
@@ -262,17 +495,196 @@ class JointValues:
 
     def possible(self, codes: Mapping[str, npt.ArrayLike]) -> Bools:
         """Tell for which records values were found that obey all rules, each in the bin of its code."""
+        index = {column.name: np.asarray(codes[column.name]).astype(np.intp) for column in self.columns}
+        holds = np.ones(len(index[self.columns[0].name]), dtype=bool)
+        for rows, groups in self.by_absence(index):
+            for group in groups:
+                holds[rows] &= group._possible(
+                    {column.name: index[column.name][rows] for column in group.columns}
+                )
+        return holds
+
+    def _possible(self, codes: Mapping[str, Index]) -> Bools:
+        """Tell the same without a look at entries that are missing; each combination of codes is solved once."""
+        if self.listing is not None and self.present(codes).all():
+            return self.listing.find(codes)[1]
         found, places = self._distinct(codes)
-        return self._witness(found)[1][places]
+        keys = self._key([found[column.name] for column in self.columns])
+        if keys is None:
+            return self._witness(found)[1][places]
+        known, answers = vars(self).setdefault(
+            "_remembered", (np.zeros(0, np.int64), np.zeros(0, dtype=bool))
+        )
+        place, old = _find(known, keys)
+        holds = old.copy()
+        holds[old] = answers[place[old]]
+        new = np.flatnonzero(~old)
+        if len(new):
+            holds[new] = self._witness({name: part[new] for name, part in found.items()})[1]
+            if len(known) + len(new) <= _MOST_REMEMBERED:
+                joined = np.concatenate([known, keys[new]])
+                order = np.argsort(joined, kind="stable")
+                vars(self)["_remembered"] = (joined[order], np.concatenate([answers, holds[new]])[order])
+        return holds[places]
+
+    def present(self, codes: Mapping[str, Index]) -> Bools:
+        """Tell which records have a value in every column."""
+        present = [codes[column.name] < column.value_count for column in self.columns]
+        return np.asarray(np.logical_and.reduce(present))
+
+    def by_absence(self, codes: Mapping[str, Index]) -> list[tuple[Index, tuple[JointValues, ...]]]:
+        """Return records by which of their entries are missing, with the groups that the rules on the others leave.
+
+        A comparison with a missing entry, or with one outside the domain, is not false. So rules that are comparisons of such a
+        column say nothing about the others, which may fall apart.
+        """
+        pattern = np.zeros(len(codes[self.columns[0].name]), dtype=np.int64)
+        if not len(pattern):
+            return []
+        if len(self.columns) > 62:
+            return [(np.arange(len(pattern)), (self,))]
+        for place, column in enumerate(self.columns):
+            pattern |= (codes[column.name] >= column.value_count).astype(np.int64) << place
+        kinds, which = np.unique(pattern, return_inverse=True)
+        order = np.argsort(which.reshape(-1), kind="stable")
+        ends = np.cumsum(np.bincount(which.reshape(-1), minlength=len(kinds)))
+        return [
+            (np.sort(rows), self._without(int(kind)))
+            for kind, rows in zip(kinds, np.split(order, ends[:-1]), strict=True)
+        ]
+
+    def _without(self, pattern: int) -> tuple[JointValues, ...]:
+        """Return the groups of columns that are left where some columns are missing; this one where rules speak of missing entries."""
+        known: dict[int, tuple[JointValues, ...]] = vars(self).setdefault("_groups", {0: (self,)})
+        if pattern not in known:
+            absent = {column.name for place, column in enumerate(self.columns) if pattern >> place & 1}
+            silent = [rule for rule in self.rules if absent & set(rule.columns)]
+            if all(_only_compares(rule.condition) for rule in silent):
+                left = [rule for rule in self.rules if rule not in silent]
+                known[pattern] = joint_values(left, self.columns, all_groups=True)
+            else:
+                known[pattern] = (self,)
+        return known[pattern]
+
+    @cached_property
+    def listing(self) -> Listing | None:
+        """The list of what the rules leave, if they say what some of the columns are and it is not too long."""
+        by_name = self._by_name
+        if len(self.columns) > 12 or prod(column.size for column in self.columns) >= 2**62:
+            return None
+        if not all(_is_listed(column) for column in self.ordered):
+            return None
+        equations = [found for rule in self.rules for found in _equations(rule.condition, by_name)]
+        equations = [
+            found
+            for found in equations
+            if all(isinstance(by_name[name], Ordered) for name in found.sources)
+            and (found.value is None or isinstance(by_name[found.target], Ordered))
+        ]
+        free = self._free(equations)
+        if free is None:
+            return None
+        grid = {name: self._all_values(name) for name in free}
+        shape = [len(part) for part in grid.values()]
+        codes: list[Index] = []
+        values: list[npt.NDArray[np.int64]] = []
+        for start in range(0, prod(shape), _LISTED_AT_ONCE):
+            flat = np.arange(start, min(start + _LISTED_AT_ONCE, prod(shape)))
+            places = np.unravel_index(flat, shape)
+            made = {name: part[place] for (name, part), place in zip(grid.items(), places, strict=True)}
+            some_codes, some_values = self._follow(made, equations)
+            codes.append(some_codes)
+            values.append(some_values)
+        every, behind = np.concatenate(codes), np.concatenate(values)
+        sizes = {column.name: column.size for column in self.columns}
+        key = np.zeros(len(every), dtype=np.int64)
+        for axis, size in enumerate(sizes.values()):
+            key = key * size + every[:, axis]
+        order = np.argsort(key, kind="stable")
+        _, first = np.unique(key[order], return_index=True)
+        return Listing(
+            sizes,
+            every[order][first],
+            np.append(first, len(order)).astype(np.intp),
+            {column.name: behind[order, axis] for axis, column in enumerate(self.ordered)},
+            {column.name: column.value_count for column in self.columns},
+        )
+
+    def _all_values(self, name: str) -> npt.NDArray[np.int64]:
+        """Return every value of a column of whole numbers or dates, or every code of another."""
+        column = self._by_name[name]
+        if isinstance(column, Ordered):
+            return np.arange(int(column.cells.low[0]), int(column.cells.high[-1]) + 1, dtype=np.int64)
+        return np.arange(column.value_count, dtype=np.int64)
+
+    def _free(self, equations: Sequence[_Equation]) -> tuple[str, ...] | None:
+        """Return the columns with the fewest values from which all others can be computed, if they are few enough."""
+        names = [column.name for column in self.columns]
+        count = {
+            column.name: int(column.cells.high[-1]) - int(column.cells.low[0]) + 1
+            if isinstance(column, Ordered)
+            else column.value_count
+            for column in self.columns
+        }
+        best: tuple[int, tuple[str, ...]] | None = None
+        for size in range(1, len(names)):
+            for some in combinations(names, size):
+                values = prod(count[name] for name in some)
+                if values > _MOST_LISTED or (best is not None and values >= best[0]):
+                    continue
+                if len(_reached(some, equations)) == len(names):
+                    best = (values, some)
+        return None if best is None else best[1]
+
+    def _follow(
+        self, made: dict[str, npt.NDArray[np.int64]], equations: Sequence[_Equation]
+    ) -> tuple[Index, npt.NDArray[np.int64]]:
+        """Compute all columns from some, and return codes and values of the records that obey."""
+        rows = len(next(iter(made.values())))
+        everyone, fits = np.arange(rows, dtype=np.intp), np.ones(rows, dtype=bool)
+        none = np.zeros(rows, dtype=bool)
+        for equation in _reached(tuple(made), equations):
+            if not isinstance(equation, _Equation):
+                continue
+            pieces = {
+                name: Pieces(np.full(rows, -1), none, none, made[name], made[name])
+                for name in equation.sources
+            }
+            if equation.value is not None:
+                made[equation.target] = equation.value.whole(View(pieces, dict.fromkeys(pieces, everyone)))
+            else:
+                assert equation.part is not None
+                numbers = equation.part.numbers(pieces[equation.part.column])
+                table = np.full(
+                    max(int(numbers.max(initial=0)), *equation.numbers, 0) + 1, -1, dtype=np.int64
+                )
+                for code, number in enumerate(equation.numbers):
+                    if number >= 0:
+                        table[number] = code
+                made[equation.target] = table[numbers]
+        codes: dict[str, Index] = {}
+        for column in self.columns:
+            found = made[column.name]
+            if isinstance(column, Ordered):
+                place = np.clip(np.searchsorted(column.cells.low, found, side="right") - 1, 0, None)
+                fits &= (found >= column.cells.low[place]) & (found <= column.cells.high[place])
+                codes[column.name] = place.astype(np.intp)
+            else:
+                fits &= (found >= 0) & (found < column.value_count)
+                codes[column.name] = np.clip(found, 0, column.value_count - 1).astype(np.intp)
+        kept = np.flatnonzero(fits)
+        codes = {name: part[kept] for name, part in codes.items()}
+        values = {column.name: made[column.name][kept] for column in self.ordered}
+        obey = self._obey(codes, {name: part.astype(np.float64) for name, part in values.items()})
+        listed = np.stack([codes[column.name][obey] for column in self.columns], axis=1)
+        behind = [part[obey] for part in values.values()]
+        return listed, np.stack(behind, axis=1) if behind else np.zeros((len(listed), 0), np.int64)
 
     def _distinct(self, codes: Mapping[str, npt.ArrayLike]) -> tuple[dict[str, Index], Index]:
         """Return the different combinations of codes, and which one each record has."""
         arrays = [np.asarray(codes[column.name]).astype(np.int64) for column in self.columns]
-        sizes = [column.size for column in self.columns]
-        if prod(sizes) < 2**62:
-            key = np.zeros(len(arrays[0]), dtype=np.int64)
-            for array, size in zip(arrays, sizes, strict=True):
-                key = key * size + array
+        key = self._key(arrays)
+        if key is not None:
             _, first, places = np.unique(key, return_index=True, return_inverse=True)
         else:
             _, first, places = np.unique(np.stack(arrays, 1), axis=0, return_index=True, return_inverse=True)
@@ -281,6 +693,16 @@ class JointValues:
             for column, array in zip(self.columns, arrays, strict=True)
         }
         return distinct, places.reshape(-1)
+
+    def _key(self, arrays: Sequence[npt.NDArray[Any]]) -> npt.NDArray[np.int64] | None:
+        """Return one number for each combination of codes, where 64 bits hold it."""
+        sizes = [column.size for column in self.columns]
+        if prod(sizes) >= 2**62:
+            return None
+        key = np.zeros(len(arrays[0]), dtype=np.int64)
+        for array, size in zip(arrays, sizes, strict=True):
+            key = key * size + array
+        return key
 
     def _witness(self, codes: Mapping[str, Index]) -> tuple[dict[str, Floats], Bools]:
         """Return obeying values for combinations of codes, and where there are any: a function of the codes alone."""
@@ -350,26 +772,14 @@ class JointValues:
                 numbers[column.name] = low.astype(np.float64)
         before = {name: part.copy() for name, part in numbers.items()}
         bad = np.flatnonzero(~self._obey(index, numbers))
-        for _ in range(_TRIES):
-            if not len(bad):
-                break
-            some = {name: part[bad] for name, part in index.items()}
-            drawn = self._by_chance(some, generator, redraw)
-            good = self._obey(some, drawn)
-            self._take(numbers, bad[good], drawn, good)
-            bad = bad[~good]
-        for random in (generator, None):
-            if not len(bad):
-                break
-            some = {name: part[bad] for name, part in index.items()}
-            if random is not None:
-                solved, good = self._solve(some, {name: part[bad] for name, part in numbers.items()}, random)
-            else:
-                distinct, places = self._distinct(some)
-                found, possible = self._witness(distinct)
-                solved, good = {name: part[places] for name, part in found.items()}, possible[places]
-            self._take(numbers, bad[good], solved, good)
-            bad = bad[~good]
+        for rows, groups in self.by_absence({name: part[bad] for name, part in index.items()}):
+            for group in groups:
+                here = bad[rows]
+                some = {column.name: index[column.name][here] for column in group.columns}
+                mended = {column.name: numbers[column.name][here] for column in group.ordered}
+                group._mend(some, mended, generator, redraw)
+                for name, part in mended.items():
+                    numbers[name][here] = part
         for column in self.ordered:
             if column not in hidden:
                 inside = index[column.name] < column.value_count
@@ -378,6 +788,52 @@ class JointValues:
                     decoded[column.name] = _put(
                         column, decoded[column.name], moved, numbers[column.name][moved]
                     )
+
+    def _mend(
+        self,
+        index: Mapping[str, Index],
+        numbers: dict[str, Floats],
+        generator: np.random.Generator,
+        redraw: Redraw | None,
+    ) -> None:
+        """Change numbers in place until the rules hold."""
+        bad = np.flatnonzero(~self._obey(index, numbers))
+        listing = self.listing if self.present(index).all() else None
+        places, listed = np.zeros(0, np.intp), np.zeros(0, dtype=bool)
+        if listing is not None:
+            places, listed = listing.find(index)
+            only = np.flatnonzero(listed & (np.diff(listing.first)[places] == 1))  # nothing is left to chance
+            only = np.intersect1d(only, bad, assume_unique=True)
+            self._take(
+                numbers, only, _real(listing.draw(places[only], generator)), np.ones(len(only), dtype=bool)
+            )
+            bad = np.setdiff1d(bad, only, assume_unique=True)
+        for _ in range(_TRIES):
+            if not len(bad):
+                break
+            some = {name: part[bad] for name, part in index.items()}
+            drawn = self._by_chance(some, generator, redraw)
+            good = self._obey(some, drawn)
+            self._take(numbers, bad[good], drawn, good)
+            bad = bad[~good]
+        if listing is not None:
+            bad = bad[listed[bad]]
+            self._take(
+                numbers, bad, _real(listing.draw(places[bad], generator)), np.ones(len(bad), dtype=bool)
+            )
+            return
+        for random in (generator, None):
+            if not len(bad):
+                break
+            some = {name: part[bad] for name, part in index.items()}
+            if random is not None:
+                solved, good = self._solve(some, {name: part[bad] for name, part in numbers.items()}, random)
+            else:
+                distinct, where = self._distinct(some)
+                found, possible = self._witness(distinct)
+                solved, good = {name: part[where] for name, part in found.items()}, possible[where]
+            self._take(numbers, bad[good], solved, good)
+            bad = bad[~good]
 
     @staticmethod
     def _take(numbers: dict[str, Floats], rows: Index, drawn: Mapping[str, Floats], good: Bools) -> None:
@@ -580,6 +1036,39 @@ class JointValues:
         """Return the distance between neighbouring values of the columns of a bound that have decimals."""
         stated = [getattr(self._by_name[name], "decimals", None) for name in atom.columns]
         return max((10.0**-count for count in stated if count is not None), default=0.0)
+
+
+def _real(values: Mapping[str, npt.NDArray[np.int64]]) -> dict[str, Floats]:
+    return {name: part.astype(np.float64) for name, part in values.items()}
+
+
+def _is_listed(column: Ordered) -> bool:
+    """Whether the values of a column are whole numbers or days between two ends."""
+    cells = column.cells
+    return cells.whole and not cells.open_low and not cells.open_high
+
+
+def _only_compares(condition: Check | None) -> bool:
+    """Whether a rule is a comparison, or says that one of some holds: then it is not false where an entry is missing."""
+    if isinstance(condition, Not):
+        return isinstance(condition.part, Relation | Threshold | NamedPart | Same)
+    if isinstance(condition, AnyOf):
+        return all(isinstance(part, Relation | Threshold | NamedPart | Same) for part in condition.parts)
+    return isinstance(condition, Relation | Threshold | NamedPart | Same)
+
+
+def _reached(names: Sequence[str], equations: Sequence[_Equation]) -> list[str | _Equation]:
+    """Return some columns, and after them the equations by which others follow from them, in an order in which they can be solved."""
+    known, order = set(names), list[str | _Equation](names)
+    again = True
+    while again:
+        again = False
+        for equation in equations:
+            if equation.target not in known and equation.sources <= known:
+                known.add(equation.target)
+                order.append(equation)
+                again = True
+    return order
 
 
 def _start(pieces: Pieces) -> Index:

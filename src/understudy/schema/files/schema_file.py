@@ -143,7 +143,7 @@ BinsOfDates = Annotated[
         {"anyOf": [{"type": "array", "items": {"type": "string", "format": "date"}}, _EDGES_OBJECT]}
     ),
 ]
-Policy = Literal["refuse", "clamp", "to-missing", "to-other"]
+Policy = Literal["refuse", "clamp", "to-missing", "to-other", "to-nearest"]
 DecodeNumber = Literal["midpoint", "uniform", "integer-uniform", "smooth", "edge", "label"]
 TwoTexts = Annotated[
     Any,
@@ -151,6 +151,7 @@ TwoTexts = Annotated[
         {"type": "array", "items": {"type": "string", "minLength": 1}, "minItems": 2, "maxItems": 2}
     ),
 ]
+DecimalMark = Annotated[Any, WithJsonSchema({"enum": [".", ","]})]
 Decimals = Annotated[Any, WithJsonSchema({"type": "integer", "minimum": 0, "maximum": MAX_DECIMALS})]
 
 
@@ -209,6 +210,7 @@ class _IntegerPart(_ColumnPart):
         None, description="The possible values, ascending, if they are not a plain range."
     )
     bins: BinsOfNumbers = Field(None, description="Labels such as '<18', edges, or a number of bins.")
+    decimal: DecimalMark = Field(".", description="A comma where text entries have decimal commas.")
     decode_by: DecodeNumber = Field("midpoint", description="How a bin becomes a value.")
 
 
@@ -220,7 +222,8 @@ class _RealPart(_ColumnPart):
     maximum: RealNumber = Field(None, description="Largest possible value.")
     values: Numbers = Field(None, description="The possible values, ascending, if there are only a few.")
     bins: BinsOfNumbers = Field(None, description="Labels such as '[0, 10)', edges, or a number of bins.")
-    decimals: Decimals = Field(None, description="Most digits after the point in output.")
+    decimal: DecimalMark = Field(".", description="A comma where text entries have decimal commas.")
+    decimals: Decimals = Field(None, description="Digits after the point in output.")
     decode_by: DecodeNumber = Field("midpoint", description="How a bin becomes a value.")
 
 

@@ -259,6 +259,8 @@ def to_yaml(plain: Any) -> str:
         style = (
             '"' if any(mark in text for mark in "\x85\u2028\u2029\ufeff") else None
         )  # read as line ends otherwise
+        if style is None and text.isascii() and text.isdigit():
+            style = "'"  # 01084 and '01085' in one list look like two kinds
         return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
     PlainDumper.add_representer(list, sequence)
@@ -280,8 +282,9 @@ def _has_origin(plain: Any, origin: str) -> bool:
     """Whether any fact of a schema is marked with an origin."""
     if not isinstance(plain, dict):
         return False
-    parts = [plain, *(part for part in plain.get("columns") or () if isinstance(part, dict))]
-    return any(origin in str(part.get("origin", "")) for part in parts)
+    tables = [part for part in plain.get("tables") or () if isinstance(part, dict)]
+    columns = [part for table in (plain, *tables) for part in table.get("columns") or ()]
+    return any(origin in str(part.get("origin", "")) for part in (plain, *columns) if isinstance(part, dict))
 
 
 def write_plain(plain: Any, path: str | os.PathLike[str]) -> None:

@@ -22,6 +22,8 @@ from understudy.studio.folder import Folder
 __all__ = ["Found", "Rehearsals", "Table"]
 
 _AT_ONCE = 2
+REGISTER = "patient_register"
+"""The simulated linked tables, beside the single tables of `understudy.datasets.names`."""
 FACTORS = (0.25, 0.5, 2.0, 4.0)
 """Of the total epsilon, rehearsed beside it for the frontier."""
 
@@ -38,22 +40,25 @@ class Table:
     name
         Of the simulated table or of the file.
     rows
-        How many rows; None for a file.
+        How many rows, or entities of linked tables; None for a file.
+    linked
+        Whether the schema describes linked tables.
     """
 
     kind: str
     name: str = ""
     rows: int | None = None
+    linked: bool = False
 
     @classmethod
-    def parse(cls, text: str, rows: int | None, folder: Folder) -> Table:
+    def parse(cls, text: str, rows: int | None, folder: Folder, *, linked: bool = False) -> Table:
         """Read the choice of a form: ``made-up``, ``simulated:births`` or ``public:file.csv``."""
         kind, _, name = text.partition(":")
         if kind == "made-up" and not name:
-            return cls("made-up", "", rows)
-        if kind == "simulated" and name in names():
+            return cls("made-up", "", rows, linked)
+        if kind == "simulated" and name in (*names(), REGISTER):
             return cls("simulated", name, rows)
-        if kind == "public" and name in folder.public_tables():
+        if kind == "public" and name in (*folder.public_tables(), *folder.public_folders()):
             return cls("public", name, None)
         raise UsageError("There is no such table to rehearse on.")
 
@@ -66,8 +71,10 @@ class Table:
         """Say what it is."""
         if self.kind == "public":
             return f"the public table {self.name}"
+        if self.name == REGISTER:
+            return f"{self.rows or 0:,} entities of the simulated tables {self.name}"
         what = "made up from the schema" if self.kind == "made-up" else f"of the simulated table {self.name}"
-        return f"{self.rows or 0:,} rows {what}"
+        return f"{self.rows or 0:,} {'entities' if self.linked else 'rows'} {what}"
 
 
 @dataclass(frozen=True)
@@ -88,7 +95,9 @@ class Rehearsals(Jobs):
     @staticmethod
     def key(spec: Spec, table: Table) -> str:
         """Return the name of a rehearsal: its fit, then all of it."""
-        whole = json.dumps([spec.fingerprint(), table.text, table.rows])
+        thresholds = [(item.name, item.threshold) for item in spec.criteria]
+        rest = [thresholds, spec.false_accept, spec.to_dict().get("output"), table.text, table.rows]
+        whole = json.dumps([fit_key(spec), *rest])
         return f"{fit_key(spec)}-{_digest(table.text, table.rows)}-{hashlib.sha256(whole.encode()).hexdigest()[:24]}"
 
     def start(self, spec: Spec, table: Table, *, trials: int, frontier: bool = True) -> str:
@@ -99,7 +108,12 @@ class Rehearsals(Jobs):
             {
                 "spec": spec.to_dict(),
                 "source": {} if spec.source.simulated is None else spec.source.simulated.model_dump(),
-                "table": {"kind": table.kind, "name": table.name, "rows": table.rows},
+                "table": {
+                    "kind": table.kind,
+                    "name": table.name,
+                    "rows": table.rows,
+                    "linked": table.linked,
+                },
                 "trials": trials,
                 "factors": list(FACTORS) if frontier else [],
                 "where": str(self.folder.designs),

@@ -14,13 +14,13 @@ import signal
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from understudy.datasets import load
+from understudy.datasets import load, patient_register
 from understudy.datasets.schema_tables import simulated_codes
 from understudy.errors import UnderstudyError
 from understudy.progress import Phases, Progress
@@ -30,7 +30,7 @@ from understudy.release.run.planning import plan_release
 from understudy.release.spec.spec import Spec
 from understudy.schema import Schema
 from understudy.studio.background.jobs import watch
-from understudy.studio.background.rehearsals import Table
+from understudy.studio.background.rehearsals import REGISTER, Table
 from understudy.studio.designs.specification import with_total
 from understudy.workflow.rehearsing import expected_errors
 
@@ -57,12 +57,41 @@ def made_up(schema: Schema, rows: int, seed: int = _SEED) -> pd.DataFrame:
     return drawn.decode(simulated_codes(drawn, rows, seed=seed), seed=seed)
 
 
+_MEAN_EVENTS = 2.0
+"""Of a made-up entity: that many more than the fewest, on average."""
+
+
+def made_up_tables(schema: Schema, entities: int, seed: int = _SEED) -> dict[str, pd.DataFrame]:
+    """Return linked tables drawn from a schema alone: entities with 0, 1, 2 and so on events, fewer with more."""
+    entity = schema.entity
+    assert entity is not None
+    assert entity.tables is not None
+    rng = np.random.default_rng(seed)
+    least = min(entity.min_events, 1)
+    number = np.minimum(least + rng.geometric(1 / (1 + _MEAN_EVENTS), size=entities) - 1, entity.max_events)
+    drawn = made_up(replace(schema, entity=None), int(number.sum()) or 1, seed)[: int(number.sum())]
+    ids = np.arange(1, entities + 1)
+    owner = np.repeat(ids, number)
+    above, below = entity.tables
+    if least:  # known by their events alone: what is fixed is taken from the first of them
+        for name in entity.fixed:
+            drawn[name] = drawn[name].to_numpy()[np.repeat(np.cumsum(number) - number, number)]
+        return {below: drawn.assign(**{entity.reference or entity.id: owner})}
+    own = made_up(replace(schema, entity=None), entities, seed + 1)[list(entity.fixed)]
+    rows = drawn.drop(columns=list(entity.fixed)).assign(**{entity.reference or entity.id: owner})
+    return {above: own.assign(**{entity.id: ids}), below: rows}
+
+
 def table_of(table: Table, spec: Spec, public: Path) -> Any:
-    """Return the table to rehearse on: a frame, or the path of a public file."""
+    """Return the table to rehearse on: a frame, frames by name, or the path of a public file or folder."""
+    if table.name == REGISTER:
+        return patient_register(table.rows or 1, _SEED)
     if table.kind == "simulated":
         return load(table.name, table.rows or 1, _SEED)[0]
     if table.kind == "public":
         return public / table.name
+    if table.linked:
+        return made_up_tables(spec.schema, table.rows or 1)
     return made_up(spec.schema, table.rows or 1)
 
 
@@ -103,7 +132,7 @@ def errors_of(spec: Spec, rows: int) -> dict[str, Any]:
     try:
         found: ExpectedErrors = expected_errors(
             schema,
-            rows,
+            rows * spec.unit.max_rows if spec.two_levels else rows,
             spec.shares.model,
             spec.synthesizer_for(configuration, schema),
             unit=spec.unit,

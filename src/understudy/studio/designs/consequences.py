@@ -110,7 +110,8 @@ def table_for(spec: Spec, chosen: str, rows: int | None, rehearsals: Rehearsals)
     )
     if not chosen:
         chosen = "made-up" if simulated is None else f"simulated:{simulated.table}"
-    return Table.parse(chosen, min(_MOST_ROWS, number), rehearsals.folder)
+    linked = spec.schema.entity is not None and spec.schema.entity.tables is not None
+    return Table.parse(chosen, min(_MOST_ROWS, number), rehearsals.folder, linked=linked)
 
 
 def consequences_of(
@@ -228,14 +229,17 @@ def _noise(spec: Spec) -> list[tuple[str, str]]:
     rows = spec.row_count.value or spec.expected_rows
     if rows is None and spec.source.simulated is not None:
         rows = spec.source.simulated.rows
+    rows = _USUAL_ROWS if rows is None else rows
+    of = f"{rows:,} rows"
+    if spec.two_levels:  # so many event records of each entity are counted
+        of = f"the event records of {rows:,} entities"
+        rows *= spec.unit.max_rows
     facts = Facts.of(replace(schema, row_count=rows), unit=spec.unit, budget=spec.shares.model)
     shares = (("columns", facts.column_noise), ("pairs", facts.pair_noise), ("triples", facts.triple_noise))
     return [
         (
             kind,
-            f"{100 * share:.2g} % of {facts.rows:,} rows"
-            if share < 1
-            else f"all of {facts.rows:,} rows: nothing would be left",
+            f"{100 * share:.2g} % of {of}" if share < 1 else f"all of {of}: nothing would be left",
         )
         for kind, share in shares
     ]

@@ -15,6 +15,7 @@ from pydantic_core import PydanticUndefined
 
 from understudy.errors import SchemaError, UnderstudyError
 from understudy.mechanisms import methods
+from understudy.mechanisms.events.workload import CONDITIONAL
 from understudy.release.criteria.registry import criterion_kind, criterion_kinds
 from understudy.schema.files.yaml import parse_plain
 from understudy.schema.problems import problems_of
@@ -64,6 +65,8 @@ def field_of(problem: str) -> tuple[str, str]:
     ('criterion-2-threshold', 'must be above 0.0')
     >>> field_of("acceptance.criteria[1] 'mean': no column named 'x'")
     ('criterion-1-more', "no column named 'x'")
+    >>> field_of("acceptance.criteria[1].values: must be a list")
+    ('criterion-1-more', 'values: must be a list')
     >>> field_of("cleaning[3]: No column named 'foo'.")
     ('cleaning', "line 4: No column named 'foo'.")
     >>> field_of("synthesizers[0].options: independent has no option 'workload'. Known:")
@@ -81,7 +84,8 @@ def field_of(problem: str) -> tuple[str, str]:
             name = "threshold"
         if name == "more" and text.startswith("no kind"):
             name = "kind"
-        return f"criterion-{found.group(1)}-{name}", text
+        part = found.group(2)
+        return f"criterion-{found.group(1)}-{name}", f"{part}: {text}" if name == "more" and part else text
     if place.startswith("synthesizers") and "has no option 'workload'" in text:
         return "workload", f"{text.split()[0]} takes none: leave it empty."
     line = re.match(r"(cleaning|constraints)\[(\d+)\]", place)
@@ -359,13 +363,14 @@ def _apply_table(made: dict[str, Any], read: _Texts, complaints: Complaints) -> 
     if not {"simulate", "database", "path"} & set(source):
         source.setdefault("table", made.get("name", ""))
     made["source"] = source
-    relation, person, most = read.text("relation"), read.text("id_column"), read.whole("max_rows")
+    relation, person = read.text("relation"), read.text("id_column")
+    most = "auto" if read.text("max_rows") == "auto" else read.whole("max_rows")
     made["unit"] = relation
     if person:
         made["unit"] = {"relation": relation, "id_column": person} | (
             {} if most is None else {"max_rows": most}
         )
-    elif most is not None and most > 1:
+    elif most is not None and most != 1:
         complaints.add("id_column", "is needed where a person may have several rows.")
     public: dict[str, Any] = {}
     text = read.text("row_count")
@@ -441,7 +446,7 @@ def _apply_acceptance(
             if not isinstance(more, Mapping):
                 complaints.add(f"{begin}more", "write one key to a line, such as column: age")
             else:
-                item |= {key: value for key, value in more.items() if key not in item}
+                item |= {key: value for key, value in more.items() if key not in item and value is not None}
         except SchemaError as error:
             complaints.add(f"{begin}more", str(error))
         criteria.append(item)
@@ -468,9 +473,9 @@ def _apply_selection(made: dict[str, Any], read: _Texts, complaints: Complaints)
         made["selection"] = kept | {"rule": rule, "gamma": 0 if gamma is None else gamma}
 
 
-def method_names() -> list[str]:
-    """Return the methods that can be asked for, the automatic choice first."""
-    return [AUTO, *(item.name for item in methods())]
+def method_names(*, of_entities: bool = False) -> list[str]:
+    """Return the methods that can be asked for, the automatic choice first; of entities with their events those that can fit them."""
+    return [AUTO, *(CONDITIONAL if of_entities else (item.name for item in methods()))]
 
 
 def kind_names() -> list[str]:

@@ -19,6 +19,7 @@ from understudy.release.spec.spec import Spec
 from understudy.schema import Schema
 from understudy.schema.files.yaml import parse_plain
 from understudy.schema.problems import problems_of
+from understudy.studio.background.rehearsals import REGISTER
 from understudy.studio.complaints import Complaints
 from understudy.studio.designs.consequences import (
     Consequences,
@@ -48,6 +49,8 @@ __all__ = [
 ]
 
 _MOST_TRIALS = 100
+_OF_REGISTER = ("patients", "stays")
+"""The tables of the simulated register."""
 _HEAD = "# A design of the studio: a specification that is still being discussed.\n"
 
 
@@ -123,9 +126,7 @@ def _overview(desk: Desk, complaints: Complaints, values: Mapping[str, str], sta
     found = []
     for name in desk.folder.design_names():
         saved = Saved(desk, name)
-        about = (
-            "" if saved.spec is None else f"{saved.spec.total.describe()}, for {saved.spec.unit.describe()}"
-        )
+        about = "" if saved.spec is None else f"{saved.spec.total.describe()}, for {saved.spec.protects}"
         found.append({"name": name, "title": saved.plain.get("title") or "", "about": about})
     return desk.render(
         "designs.html",
@@ -134,6 +135,7 @@ def _overview(desk: Desk, complaints: Complaints, values: Mapping[str, str], sta
         designs=found,
         has_schema=desk.folder.schema.is_file(),
         simulated=names(),
+        linked=_linked(desk),
         found=complaints,
         values={"name": "", "start": "", **values},
     )
@@ -163,9 +165,12 @@ def create(desk: Desk, request: Request, form: Form) -> Response:
     else:
         notes.auto = False
         try:
-            columns = len(Schema.read(desk.folder.schema).names)
+            schema = Schema.read(desk.folder.schema)
             simulated = other if kind == "simulate" and other in names() else ""
-            plain = settled(new_design(name, columns=columns, simulated=simulated), where=desk.folder.designs)
+            plain = settled(
+                new_design(name, columns=len(schema.names), simulated=simulated, entity=schema.entity),
+                where=desk.folder.designs,
+            )
         except UnderstudyError as error:
             for problem in problems_of(error):
                 complaints.add("", problem)
@@ -209,7 +214,7 @@ def _page(
     status: int = 200,
 ) -> Response:
     notes = notes or saved.notes
-    follows = None
+    linked, follows = _linked(desk), None
     if not complaints:
         try:
             follows = follow(desk, saved.name, built(plain, where=saved.where), notes)
@@ -227,9 +232,10 @@ def _page(
         found=complaints,
         unsaved=unsaved,
         notes=notes,
+        linked=linked,
         tables=_tables(desk),
         chosen=follows.table.text if follows is not None else notes.table,
-        methods=method_names(),
+        methods=method_names(of_entities=bool(linked)),
         kinds=kind_names(),
         simulated=names(),
         follows=follows,
@@ -237,8 +243,22 @@ def _page(
     )
 
 
+def _linked(desk: Desk) -> tuple[str, ...]:
+    """Return the names of the linked tables that the schema describes; none where it describes one table."""
+    try:
+        entity = Schema.read(desk.folder.schema).entity
+    except UnderstudyError:
+        return ()
+    return () if entity is None or entity.tables is None else entity.tables
+
+
 def _tables(desk: Desk) -> list[tuple[str, str]]:
     found = [("made-up", "made up from the schema")]
+    linked = _linked(desk)
+    if linked:
+        found += [(f"simulated:{REGISTER}", f"simulated: {REGISTER}")] if linked == _OF_REGISTER else []
+        found += [(f"public:{name}", f"public folder: {name}") for name in desk.folder.public_folders(linked)]
+        return found
     found += [(f"simulated:{name}", f"simulated: {name}") for name in names()]
     found += [(f"public:{name}", f"public file: {name}") for name in desk.folder.public_tables()]
     return found

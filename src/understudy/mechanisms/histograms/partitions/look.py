@@ -28,6 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.curator import Curator, Sealed, SealedCounts, SealedScalar
+from understudy.curator.sealed import require_seals
 from understudy.errors import BudgetError
 from understudy.privacy.events import SelectionEvent
 from understudy.privacy.exact_floats import float_up
@@ -144,6 +145,8 @@ class SealedBuckets(Sealed):
 
         from understudy.mechanisms.histograms.kernels import best_errors
 
+        cells, buckets = int(cells), int(buckets)
+        max_count = None if max_count is None else int(max_count)
         if len(sealed.shape) != 1 or not 1 <= cells <= sealed.shape[0]:
             raise BudgetError("Buckets need counts over one axis, of which at least one cell is cut.")
         if not 1 <= buckets <= cells:
@@ -167,6 +170,7 @@ class SealedBuckets(Sealed):
 
     def totals(self, candidates: Sequence[int]) -> list[SealedScalar]:
         """Return the error of the best partition into each of some numbers of buckets."""
+        candidates = [int(number) for number in candidates]
         if not all(1 <= number <= self.buckets or number == self.cells for number in candidates):
             raise BudgetError(f"Numbers of buckets go from 1 to {self.buckets}, or one per cell.")
         exact = [
@@ -183,6 +187,7 @@ class SealedBuckets(Sealed):
 
         from understudy.mechanisms.histograms.kernels import errors_up_to
 
+        end, buckets = int(end), int(buckets)
         if not 2 <= buckets <= min(self.buckets, end) or end > self.cells:
             raise BudgetError(f"The first {end} cells cannot be cut into {buckets} buckets.")
         last = errors_up_to(self._counts, end)
@@ -242,6 +247,8 @@ def bisect_ranges(
 
     from understudy.mechanisms.histograms.kernels import SPLIT_BITS, split_deviations
 
+    require_seals([sealed], SealedCounts)
+    parts, epsilon, price = [(int(a), int(b)) for a, b in parts], float(epsilon), float(price)
     if len(sealed.shape) != 1 or not parts:
         raise BudgetError("Bisections need counts over one axis and at least one range.")
     ends = [0, *(place for part in sorted(parts) for place in part), sealed.shape[0]]

@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.curator import Reach, SealedCounts, SealedNumbers, SealedScalar
+from understudy.curator.sealed import require_seals
 from understudy.errors import BudgetError
 from understudy.privacy import Unit
 from understudy.privacy.exact_floats import float_up
@@ -111,13 +112,17 @@ def kernel_sums(
     Privacy
     -------
     In: private. Out: under seal, with the sensitivity of :func:`kernel_reach`. Entries of the factors are at most
-    one in size, so sums fit 64 bits for any table of up to ``2**33`` rows.
+    one in size and the steps together at least ``2**-30``, so sums fit 64 bits for any table of up to ``2**32`` rows.
     """
     table = sealed._exact.astype(np.int64)
+    factors = [np.array(item, dtype=np.float64) for item in factors]
+    steps = [float(step) for step in steps]
+    if not all(0 < step <= 1 for step in steps) or math.prod(steps) < 2.0**-30:
+        raise BudgetError("The steps of kernels lie between 0 and 1, and are together at least 2**-30.")
     if len(factors) != table.ndim or len(steps) != table.ndim:
         raise BudgetError(f"Kernels are needed for {table.ndim} axes; got {len(factors)}.")
     for axis, (item, step) in enumerate(zip(factors, steps, strict=True)):
-        matrix = np.asarray(item, dtype=np.float64)
+        matrix = item
         wide = matrix.ndim == 2 and matrix.shape[1] == table.shape[axis]
         if not wide or not (np.abs(matrix) <= 1.0 + 1e-6).all():
             raise BudgetError(
@@ -235,12 +240,15 @@ def linear_coefficients(sealed: SealedCounts, basis: Array, *, name: str, step: 
 
     Privacy
     -------
-    In: private. Out: under seal, with the sensitivities of :func:`linear_reach`.
+    In: private. Out: under seal, with the sensitivities of :func:`linear_reach`. No entry is larger than ``2**30`` steps, so sums fit 64 bits for any
+    table of up to ``2**32`` rows.
     """
     flat = sealed._exact.ravel().astype(np.int64)
-    matrix = np.asarray(basis, dtype=np.float64)
+    matrix, step = np.array(basis, dtype=np.float64), float(step)
     if matrix.ndim != 2 or matrix.shape[1] != flat.size or not np.isfinite(matrix).all():
         raise BudgetError(f"The basis must be a finite matrix with {flat.size} columns.")
+    if not 0 < step < math.inf or not (np.abs(matrix) <= step * 2.0**30).all():
+        raise BudgetError("The entries of a basis are at most 2**30 steps in size.")
     reach = linear_reach(matrix, sealed._unit, step=step)
     return SealedNumbers(np.rint(matrix / step).astype(np.int64) @ flat, name=name, step=step, reach=reach)
 
@@ -282,7 +290,7 @@ def tail_norms(sealed: SealedCounts, basis: Array, kept: Sequence[int]) -> list[
             Fraction(math.isqrt(squares[number] << 2 * _ROOT_BITS), 1 << (_TAIL_BITS + _ROOT_BITS)),
             sensitivity=reach,
         )
-        for number in kept
+        for number in (int(many) for many in kept)
     ]
 
 
@@ -392,8 +400,12 @@ def fourier_coefficients(
 
     Privacy
     -------
-    In: private. Out: under seal, with the joint sensitivity of :func:`fourier_reach`.
+    In: private. Out: under seal, with the joint sensitivity of :func:`fourier_reach` for the unit that the counts were sealed for. No coefficient of a row is larger than ``2**30`` steps.
     """
+    sealed, weights, step = list(sealed), [float(weight) for weight in weights], float(step)
+    require_seals(sealed, SealedCounts)
+    if any(item._unit != unit for item in sealed):
+        raise BudgetError("The counts were sealed for another unit.")
     if len(sealed) != len(weights) or not all(0 < w < math.inf for w in weights):
         raise BudgetError("Every interaction needs a positive weight.")
     pieces = []
@@ -404,7 +416,10 @@ def fourier_coefficients(
         flat = item._exact.reshape(-1).astype(np.int64)
         rows = max(1, _CHUNK // max(1, flat.size))
         for start in range(0, len(basis), rows):
-            pieces.append(np.rint(basis[start : start + rows] * (weight / step)).astype(np.int64) @ flat)
+            whole = np.rint(basis[start : start + rows] * (weight / step))
+            if not (np.abs(whole) <= 2.0**30).all():
+                raise BudgetError("The weights of interactions are too large for their step.")
+            pieces.append(whole.astype(np.int64) @ flat)
     reach = fourier_reach(domain, [item.clique for item in sealed], weights, unit, step=step)
     joined = np.concatenate(pieces) if pieces else np.zeros(0, dtype=np.int64)
     return SealedNumbers(joined, name="weighted Fourier coefficients", step=step, reach=reach)

@@ -32,6 +32,7 @@ from understudy.data import Table
 from understudy.errors import BudgetError
 from understudy.marginals.counting import cell_numbers
 from understudy.privacy import Accounting, Gaussian, Laplace, Noise, Unit
+from understudy.privacy.own import own
 from understudy.schema import Domain
 
 Ints = npt.NDArray[np.int64]
@@ -150,7 +151,8 @@ def seal_concordance(
     In: private. Out: under seal; bounds and proof in :func:`concordance_bounds`. The sums are computed in
     whole numbers and divided exactly, so rounding to the grid is the only error.
     """
-    domain = curator.domain
+    domain, ranks = curator.domain, [own(item, Ranks) for item in ranks]
+    pairs, per_part = [(int(one), int(two)) for one, two in pairs], bool(per_part)
     clique = domain.canonical(partition)
     parts = domain.cells(clique) if clique else 1
     for item in ranks:

@@ -66,6 +66,7 @@ from understudy.errors import BudgetError, UnderstudyError
 from understudy.marginals import Statistic
 from understudy.privacy import Laplace, Unit
 from understudy.privacy.events import PureEvent
+from understudy.privacy.own import own
 
 # ----------------------------------------------------------------------------------------
 # Minimising a regularised multinomial loss over private records. Exact and private: only the curator calls this.
@@ -479,6 +480,7 @@ def fit_softmax(
     In: private. Out: releasable. ``epsilon``-DP; the proof is at the head of this module. The noise is that of
     :func:`objective_for` for this model and the curator's unit.
     """
+    model, epsilon, ridge = own(model, Softmax), float(epsilon), float(ridge)
     for name, table in (*model.predictors, (model.target, model.classes)):
         if len(table) != curator.domain.size(name):
             raise BudgetError(f"The regression does not fit the codes of {name!r}.")

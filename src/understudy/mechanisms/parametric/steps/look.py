@@ -24,6 +24,7 @@ from understudy.errors import BudgetError
 from understudy.privacy import Accounting, Unit
 from understudy.privacy.events import Parallel, SelectionEvent
 from understudy.privacy.noise.selection import exponential_mechanism
+from understudy.privacy.own import own
 from understudy.schema import Domain
 
 Ints = npt.NDArray[np.int64]
@@ -206,7 +207,8 @@ def elect(
     """
     if not candidates or any(not names for names in candidates.values()):
         raise BudgetError("An election needs subsets, and columns to choose from in each.")
-    leaves = sorted(candidates)
+    candidates = {int(leaf): [str(name) for name in candidates[leaf]] for leaf in list(candidates)}
+    epsilon, leaves = float(epsilon), sorted(candidates)
     events = tuple(SelectionEvent(epsilon) for _ in leaves)
     scores = seal_importances(curator, subsets, candidates, groups)
     if any(score.sensitivity == 0 for leaf in leaves for score in scores[leaf]):
@@ -232,6 +234,9 @@ def elect(
 def _count(table: Table, subsets: Subsets, wanted: Sequence[Labels]) -> list[Ints]:
     """Count records over (subset, groups) for several lists of columns, in one pass."""
     domain = table.schema.domain
+    # the records are handed to this division: it is made anew of plain numbers
+    subsets = own(subsets, Subsets)
+    _check_division(subsets, domain)
     checked = []
     for labels in wanted:
         names = domain.canonical(labels)
@@ -254,6 +259,30 @@ def _count(table: Table, subsets: Subsets, wanted: Sequence[Labels]) -> list[Int
                 cell = cell * number + which[chunk[name]]
             total += np.bincount(cell, minlength=total.size)
     return [total.reshape(size) for total, size in zip(counts, sizes, strict=True)]
+
+
+def _check_division(subsets: Subsets, domain: Domain) -> None:
+    """Refuse steps that do not send every possible record to a leaf: whether there are such records must not show."""
+    number = 1
+    for layer in subsets.layers:
+        before = number
+        for item in layer:
+            if type(item) is not Division or item.column not in domain:
+                raise BudgetError("A division is by the codes of a column.")
+            labels, children = item.labels, item.children
+            number += len(children) - 1
+            if (
+                not isinstance(labels, np.ndarray)
+                or labels.dtype.kind not in "iu"
+                or labels.shape != (domain.size(item.column),)
+                or not (labels.min() >= 0 and labels.max() < len(children))
+                or not 0 <= item.leaf < before
+            ):
+                raise BudgetError(
+                    "A division gives every code of its column a group, and every group a leaf."
+                )
+        if any(not 0 <= leaf < number for item in layer for leaf in item.children):
+            raise BudgetError("A division gives every code of its column a group, and every group a leaf.")
 
 
 def _free_name(domain: Domain) -> str:

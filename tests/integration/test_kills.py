@@ -1,0 +1,146 @@
+"""Killed while it counts, or between two answers, and given again: a release charges every measurement once and counts the same, wherever the table is.
+
+A kill between a charge and its answer leaves one charge whose answer nobody has; that one is paid for anew (`tests/contract/test_resume.py`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from same_release import SPECS, charges, run_release, typed
+from services import missing_spark
+
+from understudy.data import Database
+from understudy.data.sql import engines
+from understudy.errors import DataError
+from understudy.release.bundle.verify import verify_bundle
+
+duckdb = pytest.importorskip("duckdb", reason="no DuckDB (pip install 'understudy[sql]')")
+pytest.importorskip("ibis", reason="no Ibis (pip install 'understudy[sql]')")
+
+PROGRAM = Path(__file__).with_name("killed_release_program.py")
+ROWS, PERSONS = SPECS
+MEASURED = {
+    ROWS: ["measure 6 workload marginals", "test all acceptance criteria at once"],
+    PERSONS: [
+        "measure the number of rows",
+        "measure 4 one-way marginals",
+        *["choose a pair of columns"] * 3,
+        "measure 3 two-way marginals",
+        "test all acceptance criteria at once",
+    ],
+}
+
+
+def run(spec, folder, point, number, *source):
+    done = subprocess.run(
+        [sys.executable, str(PROGRAM), spec, str(folder), point, str(number), *map(str, source)],
+        env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == (0 if point == "never" else -signal.SIGKILL), done.stderr[-3000:]
+    return None if done.returncode else json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def place(request, tmp_path, engine):
+    """Where the records are: the words that the program takes."""
+    if engine == "postgres":
+        server = request.getfixturevalue("postgres")
+        server.fill("killed", typed())
+        return "killed", server.url
+    if engine == "duckdb":
+        with duckdb.connect(str(tmp_path / "hr.duckdb")) as connection:
+            connection.register("records", typed())
+            connection.execute("CREATE TABLE staff AS SELECT * FROM records")
+        return "staff", str(tmp_path / "hr.duckdb")
+    if engine == "spark" and missing_spark():
+        pytest.skip(missing_spark())
+    pq.write_table(typed(), tmp_path / "staff.parquet")
+    master = {"spark": ("local[2]",), "parquet": ()}[engine]
+    return str(tmp_path / "staff.parquet"), *master
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("engine", "spec", "points"),
+    [
+        ("parquet", ROWS, [("count", 1), ("answer", 1), ("count", 2)]),
+        ("parquet", PERSONS, [("count", 3), ("answer", 1), ("answer", 2), ("answer", 3)]),
+        ("duckdb", ROWS, [("count", 1), ("answer", 1)]),
+        ("postgres", PERSONS, [("count", 2), ("answer", 4)]),
+        ("spark", ROWS, [("count", 2), ("answer", 1)]),
+    ],
+)
+def test_a_killed_driver_goes_on_and_pays_once(request, tmp_path, engine, spec, points):
+    """The process is killed at each of these points, one after the other, and then left alone.
+
+    Caught: an answer that is asked for and paid for again, a count that is made of part of the records, a release that cannot go on.
+    """
+    source = place(request, tmp_path, engine)
+    (tmp_path / "undisturbed").mkdir()
+    pq.write_table(typed(), tmp_path / "undisturbed" / "staff.parquet")
+    expected = run(
+        spec, tmp_path / "undisturbed" / "out", "never", 0, tmp_path / "undisturbed" / "staff.parquet"
+    )
+    assert expected["charges"] == MEASURED[spec]
+    folder = tmp_path / "out"
+    paid = 0
+    for point, number in points:
+        run(spec, folder, point, number, *source)
+        if (folder / "staff.ledger").exists():
+            now = charges(folder / "staff.ledger")
+            assert now == MEASURED[spec][: len(now)]
+            assert len(now) == paid + (number if point == "answer" else 0)
+            paid = len(now)
+        assert not (folder / "bundle").exists()
+    found = run(spec, folder, "never", 0, *source)
+    assert found["charges"] == MEASURED[spec]
+    assert found["counts"] == expected["counts"]
+    verify_bundle(folder / "bundle")
+
+
+def test_a_connection_killed_in_the_middle_of_a_table_costs_nothing_and_the_release_goes_on(
+    postgres, tmp_path, monkeypatch
+):
+    """The server ends the connection after some of the records have arrived; others are still to come."""
+    postgres.fill("staff", typed())
+    with postgres.connect() as connection:
+        connection.execute(
+            "CREATE VIEW many AS SELECT staff.* FROM staff, generate_series(1, 600)"  # more than sockets hold
+        )
+    source, ledger = Database(url=postgres.url, table="many"), tmp_path / "staff.ledger"
+    received, struck = [], []
+    original = engines.PostgresSession._run
+
+    def cut(self, sql):
+        for batch in original(self, sql):
+            yield batch
+            received.append(batch.num_rows)
+            if sum(received) > 20_000 and not struck:
+                with postgres.connect() as connection:
+                    struck.extend(
+                        connection.execute(
+                            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() "
+                            "AND backend_type = 'client backend'"
+                        ).fetchall()
+                    )
+
+    monkeypatch.setattr(engines, "BATCH_ROWS", 10_000)
+    monkeypatch.setattr(engines.PostgresSession, "_run", cut)
+    with pytest.raises(DataError, match="connection"):
+        run_release(source, ledger, spec=PERSONS, noise=None)
+    assert struck
+    assert 20_000 < sum(received) < 600_000, "it was in the middle"
+    assert not ledger.exists() or charges(ledger) == []
+    run_release(source, ledger, spec=PERSONS, noise=None)
+    assert charges(ledger) == MEASURED[PERSONS]
