@@ -454,16 +454,17 @@ def linked_in(place: str | PathLike[str], tables: Sequence[str]) -> LinkedTables
 
 
 def _of_database(path: Path, tables: Sequence[str]) -> dict[str, Any]:
-    """Return tables of a DuckDB file as frames."""
+    """Return tables of a DuckDB file, whole numbers exact beside missing ones."""
 
     def read() -> dict[str, Any]:
         import duckdb
 
+        found = {}
         with duckdb.connect(str(path), read_only=True) as database:
-            return {
-                name: database.execute('SELECT * FROM "' + name.replace('"', '""') + '"').df()
-                for name in tables
-            }
+            for name in tables:
+                rows = database.execute('SELECT * FROM "' + name.replace('"', '""') + '"')
+                found[name] = (getattr(rows, "to_arrow_table", None) or rows.fetch_arrow_table)()
+        return found
 
     return attempt(
         read, lambda _: DataError(f"{path.name!r} is no DuckDB file with the tables {', '.join(tables)}.")

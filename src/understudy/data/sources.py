@@ -203,9 +203,14 @@ def _fetched(session: Session, relation: Any, columns: Sequence[str], label: str
     batches = list(session.batches(session.guarded(lambda: relation.select(*columns))))
     if not batches:
         return pa.schema([kinds.field(name) for name in columns]).empty_table()
-    # drivers infer types batch by batch: one without a single entry in a column has none
-    plain = (_without_dictionaries(pa.table(batch)) for batch in batches)
-    table = pa.concat_tables(plain, promote_options="permissive")
+    plain = [_without_dictionaries(pa.table(batch)) for batch in batches]
+    # a batch without a single entry in a column may have no type there; other types are not made alike, which would change entries for the sake of others
+    table = attempt(
+        lambda: pa.concat_tables(plain, promote_options="default"),
+        lambda _: DataError(
+            f"The driver of the database gave a column of {label!r} several types. Convert the column in a view, or write the table to files."
+        ),
+    )
     keys = [(name, "ascending") for name in columns if not pa.types.is_null(table.schema.field(name).type)]
     return attempt(
         lambda: table.sort_by(keys) if keys else table,

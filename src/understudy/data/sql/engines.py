@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from understudy.data.files.stream import PARQUET_SUFFIXES, parquet_files
+from understudy.data.persons import id_text
 from understudy.data.sql.session import Session, missing_extra
 from understudy.data.sql.source import Database, is_path, parts_of_name
 from understudy.errors import DataError
@@ -292,18 +293,22 @@ class OtherSession(Session):
 
         if not self.source.immutable:
             raise undeclared(self.source)
-        if self.source.url.lower().startswith("sqlite://"):  # which would make a file that is not there
-            file = Path(_after_scheme(self.source.url))
-            if not file.is_file():
-                raise DataError(
-                    f"There is no SQLite file {file.name!r}. Check the path: sqlite://FILE, or from the root sqlite:///FOLDER/FILE."
-                )
         self._con = ibis.connect(self.source.url)
         self.dialect = self._con.name
         return self._named(self.source.table)
 
     def _named(self, table: str) -> Any:
-        return _named_table(self._con, table)
+        """Return a table whose whole numbers come as text.
+
+        Privacy
+        -------
+        Ibis hands the rows of several engines through pandas, which turns the whole numbers of a column with a missing one into doubles: one record would change how those of others read.
+        """
+        found = _named_table(self._con, table)
+        whole = {
+            name: found[name].cast("string") for name, kind in found.schema().items() if kind.is_integer()
+        }
+        return found.mutate(**whole) if whole else found
 
     def _run(self, sql: str) -> Iterator[pa.RecordBatch]:
         yield from self._con.to_pyarrow_batches(self._con.sql(sql), chunk_size=BATCH_ROWS)
@@ -313,6 +318,91 @@ class OtherSession(Session):
 
     def _close(self) -> None:
         self._con.disconnect()
+
+
+class SqliteSession(OtherSession):
+    """A table of an SQLite file, opened for reading; the table must be declared immutable.
+
+    Privacy
+    -------
+    SQLite keeps a type for each entry, not for a column: text may stand among numbers. So every column comes as text, like those of a CSV file, and each entry becomes
+    text by itself (`understudy.data.persons.id_text`). How one entry reads depends on no other, and neither does the type of a column.
+    """
+
+    dialect = "sqlite"
+    _views = 0
+
+    def _open(self) -> Any:
+        import sqlite3
+
+        if not self.source.immutable:
+            raise undeclared(self.source)
+        file = Path(_after_scheme(self.source.url))
+        if not file.is_file():  # which would be made
+            raise DataError(
+                f"There is no SQLite file {file.name!r}. Check the path: sqlite://FILE, or from the root sqlite:///FOLDER/FILE."
+            )
+        self._file = sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True, check_same_thread=False)
+        weakref.finalize(self, self._file.close)
+        self._file.text_factory = _utf8
+        return self._named(self.source.table)
+
+    def _named(self, table: str) -> Any:
+        import ibis
+        from ibis.common.exceptions import TableNotFound
+
+        *where, name = parts_of_name(table)
+        place = _quoted(where[-1]) if where else "main"
+        # hidden columns of virtual tables are none of theirs; generated ones are
+        described = self._file.execute(f"PRAGMA {place}.table_xinfo({_quoted(name)})").fetchall()
+        columns = [str(row[1]) for row in described if row[6] != 1]
+        if len(where) > 1 or not columns:
+            raise TableNotFound(name)
+        self._views += 1
+        view = f"understudy_{self._views}"
+        # bytes in their order: entries that a collation takes for equal would stand in any order
+        listed = ", ".join(f"{_quoted(item)} COLLATE BINARY AS {_quoted(item)}" for item in columns)
+        self._file.execute(f"CREATE TEMP VIEW {view} AS SELECT {listed} FROM {place}.{_quoted(name)}")
+        return ibis.table(dict.fromkeys(columns, "string"), name=view)
+
+    def _run(self, sql: str) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        cursor = self._file.execute(sql)
+        names = [str(item[0]) for item in cursor.description]
+        while rows := cursor.fetchmany(BATCH_ROWS):
+            columns = [
+                pa.array(_as_texts(entries, name, self.source.label), pa.string())
+                for name, entries in zip(names, zip(*rows, strict=True), strict=True)
+            ]
+            yield pa.record_batch(columns, names=names)
+
+    def _close(self) -> None:
+        self._file.close()
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _utf8(stored: bytes) -> str:
+    """Return a text of SQLite, which does not check what it is given."""
+    try:
+        return stored.decode("utf-8")
+    except UnicodeDecodeError:
+        pass
+    raise DataError(
+        "The SQLite file holds text that is not UTF-8. Convert it, or leave its column out by a view. Nothing was spent."
+    )
+
+
+def _as_texts(entries: Sequence[Any], name: str, label: str) -> list[str | None]:
+    """Return the entries of a column as text, each by itself."""
+    if any(type(entry) is bytes for entry in entries):
+        raise DataError(
+            f"The column {name!r} of {label!r} holds bytes (BLOB), which no column takes. Store text or numbers there, or leave the column out by a view."
+        )
+    return [entry if entry is None or type(entry) is str else id_text(entry) for entry in entries]
 
 
 def connect(source: Database) -> Session:
@@ -330,6 +420,7 @@ def connect(source: Database) -> Session:
         "duckdb": DuckdbSession,
         "postgresql": PostgresSession,
         "spark": SparkSession_,
+        "sqlite": SqliteSession,
     }
     try:
         import ibis  # noqa: F401
