@@ -194,6 +194,8 @@ def decode_frame(
 
 FORMAT_VERSION = 1
 _OF_A_DRAFT = "Drafted from a table: "
+_RARE_SHOWN = 8
+"""Columns with rare values that an error names before it counts them."""
 _FACTS_SHOWN = 3
 """How many facts that are not public an error names before it counts them."""
 
@@ -463,21 +465,48 @@ class Schema:
         vars(error)["problems"] = tuple(facts)
         raise error
 
-    def declare_public(self) -> Schema:
+    def declare_public(self, *, rare_are_public: bool = False) -> Schema:
         """Return the same schema with every fact declared public.
 
         The sentence by which a draft describes itself is taken away; descriptions of your own stay.
+
+        Parameters
+        ----------
+        rare_are_public
+            Say that values which hardly any record has, and which a draft marks, are public knowledge too.
+
+        Raises
+        ------
+        SchemaError
+            If the schema holds such values and nobody said so.
 
         Privacy
         -------
         This is a promise by the owner of the data: that the domain is public knowledge, or may be published
         as it is. The guarantee of everything fitted afterwards holds relative to it.
         """
+        if not rare_are_public and (told := self.told_of_rare()):
+            raise SchemaError(
+                f"{told} Take out what is not public knowledge (out_of_domain: to-other keeps the rows), then declare the rest with "
+                "declare_public(rare_are_public=True). Nothing was declared."
+            )
         return replace(
             self,
             columns=tuple(column.declare_public() for column in self.columns),
             origin="public",
             description="" if self.description.startswith(_OF_A_DRAFT) else self.description,
+        )
+
+    def told_of_rare(self) -> str:
+        """Say which columns of a draft hold values that hardly any record has, and how many; nothing if none does."""
+        rare = [(column.name, len(column.rare_values)) for column in self.columns if column.rare_values]
+        if not rare:
+            return ""
+        counts = ", ".join(f"{name!r} ({many:,})" for name, many in rare[:_RARE_SHOWN])
+        more = f" and {len(rare) - _RARE_SHOWN} more" if len(rare) > _RARE_SHOWN else ""
+        return (
+            f"Values that hardly any record has stand in {counts}{more}; the draft lists them in the descriptions of these columns. "
+            "Free text and names may be among them."
         )
 
     def fingerprint(self) -> str:

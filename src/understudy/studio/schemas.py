@@ -645,5 +645,5 @@ def declare(desk: Desk, request: Request, form: Form) -> Response:
         return _overview(
             desk, complaint("promise", "Say that you own the table and have read every fact."), status=422
         )
-    write(desk, now.schema.declare_public(), now.sources)
+    write(desk, now.schema.declare_public(rare_are_public=True), now.sources)
     return desk.go("/schema")

@@ -151,7 +151,7 @@ def test_a_draft_is_refused_until_it_is_declared_public() -> None:
     assert Schema.parse(drafted.to_yaml()) == drafted
     assert "origin: from-data" in drafted.to_yaml()
     assert "not public yet" in drafted.to_yaml()
-    assert "not public yet" not in drafted.declare_public().to_yaml()
+    assert "not public yet" not in drafted.declare_public(rare_are_public=True).to_yaml()
     draft_schema(frame, declare_public=True).require_public()
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from understudy.data.drafting.draft import draft, draft_schema
-from understudy.errors import DomainNotPublic
+from understudy.errors import DomainNotPublic, SchemaError
 from understudy.schema import Categorical, Schema
 
 
@@ -113,3 +113,13 @@ def test_texts_of_digits_are_quoted_alike(tmp_path: Path) -> None:
 def test_remarks_agree_with_their_number() -> None:
     remarks = dict(draft(pd.DataFrame({"agent": ["NA", "NULL", *"abcdefgh"] * 40})).remarks)
     assert "'NA' and 'NULL' (20 % of the entries) are proposed as missing" in remarks["agent"]
+
+
+def test_declaring_from_python_asks_for_consent_about_rare_values() -> None:
+    drafted = draft_schema(pd.DataFrame({"diagnosis": ["flu"] * 90 + ["plague", "Ebola (Mr Smith)"]}))
+    with pytest.raises(SchemaError, match=r"'diagnosis' \(2\).*rare_are_public=True") as raised:
+        drafted.declare_public()
+    assert "Smith" not in str(raised.value)
+    assert drafted.declare_public(rare_are_public=True).facts_from_data() == ()
+    common = draft_schema(pd.DataFrame({"diagnosis": ["flu"] * 90 + ["cold"] * 90}))
+    assert common.declare_public().facts_from_data() == ()

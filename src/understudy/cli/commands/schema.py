@@ -28,8 +28,6 @@ from understudy.errors import UsageError
 if TYPE_CHECKING:
     from understudy.schema import Schema
 
-_SHOWN = 8
-"""Columns with rare values that an error names before it counts them."""
 RareArePublic = Annotated[
     bool,
     typer.Option(
@@ -107,7 +105,7 @@ def draft(
     )
     if declare_public:
         _require_common(made.schema, consent=rare_are_public)
-    drafted = made.schema.declare_public() if declare_public else made.schema
+    drafted = made.schema.declare_public(rare_are_public=rare_are_public) if declare_public else made.schema
     drafted.write(out)
     if json:
         print_json(
@@ -153,7 +151,7 @@ def declare(
     require_writable(out, what="schema")
     drafted = Schema.read(schema)
     _require_common(drafted, consent=rare_are_public)
-    declared = drafted.declare_public()
+    declared = drafted.declare_public(rare_are_public=rare_are_public)
     linked = read_linked_file(schema)
     if linked is None:
         declared.write(out)
@@ -185,16 +183,11 @@ def _seen_from(sources: Mapping[str, Any], before: Path, now: Path) -> dict[str,
 
 def _require_common(drafted: Schema, *, consent: bool) -> None:
     """Refuse to declare values that hardly any record has, unless their owner says that they are public knowledge."""
-    rare = {column.name: len(column.rare_values) for column in drafted.columns if column.rare_values}
-    if not rare or consent:
-        return
-    names = list(rare)
-    counts = ", ".join(f"{name!r} ({rare[name]:,})" for name in names[:_SHOWN])
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    raise UsageError(
-        f"Values that hardly any record has stand in {counts}{more}; the draft lists them in the descriptions of these columns. Free text and names may be among them: take "
-        "out what is not public knowledge (out_of_domain: to-other keeps the rows), then declare the rest with --rare-are-public. Nothing was written."
-    )
+    told = drafted.told_of_rare()
+    if told and not consent:
+        raise UsageError(
+            f"{told} Take out what is not public knowledge (out_of_domain: to-other keeps the rows), then declare the rest with --rare-are-public. Nothing was written."
+        )
 
 
 @app.command("import")

@@ -174,7 +174,7 @@ def draft(
         origin="from-data" if left_out else "public",
     )
     return Draft(
-        schema.declare_public() if declare_public else schema,
+        schema.declare_public(rare_are_public=True) if declare_public else schema,
         tuple(remarks.items()),
         _questions(table, keys, any("identifier" in reason for reason in left_out.values())),
         proposals(table, columns),
