@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 Ints = npt.NDArray[np.int64]
 
 MOST_RECORDS = 1 << 31
-"""Most event records that are made; far below what counts can hold exactly."""
+"""Most event records that are made; far below what counts can hold exactly. The refusal depends on the number of entities: see the page on known weaknesses."""
 
 
 @dataclass(frozen=True, eq=False)
