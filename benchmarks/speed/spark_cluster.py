@@ -1,9 +1,10 @@
 """Counting on a standalone Spark cluster of worker processes on this machine: exact, constant bytes to the driver, a killed worker, one charge.
 
-Run ``python -m benchmarks.speed.spark_cluster [ROWS ...] [--workers 4] [--memory 2g] [--folder FOLDER]``. A master and its workers are started as processes of their own and
+Run ``python -m benchmarks.speed.spark_cluster [ROWS ...] [--workers 4] [--memory 2g] [--folder FOLDER] [--tenfold]``. A master and its workers are started as processes of their own and
 ended afterwards. For each number of rows the ten columns of `large_count` and an id are simulated, and 175 marginals of up to three columns are counted on the cluster: as the files lie, in
 other partitions, by persons, and for a measurement of all marginals that is charged to a ledger: once while no worker is missing and once while one is killed with its executor. Each is
-compared with the counts of the same files in this process, bit for bit. From ``LARGE`` rows on there is one other partitioning instead of two, and no measurement while nothing is killed. CPU seconds are those of the cluster and of this process together. Exit code 1 if anything differs.
+compared with the counts of the same files in this process, bit for bit. From ``LARGE`` rows on there is one other partitioning instead of two, and no measurement while nothing is killed. CPU seconds are those of the cluster and of this process together. With ``--tenfold`` the table of the cluster is
+a view of ten times the files, with other ids each time: it is checked, and measured while a worker is killed, and every count must be ten times that of the files in this process. Exit code 1 if anything differs.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import copy
+import functools
 import os
 import secrets
 import signal
@@ -155,20 +157,20 @@ class Seen:
 
 
 class Bench:
-    """One table on the cluster and in this process."""
+    """One table on the cluster and in this process: the files, or a view of them several times over."""
 
-    def __init__(self, cluster: Cluster, spark: Any, folder: Path, driver: Driver) -> None:
-        self.cluster, self.spark, self.folder, self.driver = cluster, spark, folder, driver
-        self.key = secrets.token_bytes(32)
-        here = ArrowTable(folder, SCHEMA, id_column="person")
-        self.rows = here.exact_row_count()
-        self.expected = here.count_many(CLIQUES)
-        self.by_person = here.truncated("person", KEPT, self.key).count_many(CLIQUES)
+    def __init__(self, cluster: Cluster, spark: Any, folder: Path, driver: Driver, *, times: int = 1) -> None:
+        self.cluster, self.spark, self.folder, self.driver, self.times = cluster, spark, folder, driver, times
+        self.here = ArrowTable(folder, SCHEMA, id_column="person")
+        self.rows = times * self.here.exact_row_count()
+        self.expected = [times * counts for counts in self.here.count_many(CLIQUES)]
         self.wrong = 0
 
     def table(self, name: str, partitions: int | None = None) -> SparkTable:
         """The files as a table of the cluster, divided anew if a number is given."""
         frame = self.spark.read.parquet(str(self.folder))
+        shifted = [frame.withColumn("person", frame.person + k * self.rows) for k in range(1, self.times)]
+        frame = functools.reduce(lambda one, two: one.unionByName(two), shifted, frame)
         frame = frame if partitions is None else frame.repartition(partitions, "person")
         frame.createOrReplaceTempView(name)
         found = read_table(
@@ -205,35 +207,47 @@ class Bench:
             self.cluster.kill_worker()
             killed.set()
 
-        timer = threading.Timer(max(0.5, self.rows / 1e7), kill)
+        timer = threading.Timer(max(0.5, min(self.rows / 1e7, 60.0)), kill)
         timer.start()
         yield
         if not killed.is_set():
             raise SystemExit("The count ended before the worker was killed: use more rows.")
 
-    def all(self) -> int:
-        """Do everything; return the bytes that one count sends to the driver."""
-        table = self.told(
+    def opened(self) -> SparkTable:
+        """The whole table, with the time that opening takes."""
+        return self.told(
             "open and check",
             lambda: self.table("whole"),
             same=lambda found: found.exact_row_count() == self.rows,
         )
+
+    def all(self) -> int:
+        """Do everything; return the bytes that one count sends to the driver."""
+        table = self.opened()
+        key = secrets.token_bytes(32)
+        by_person = self.here.truncated("person", KEPT, key).count_many(CLIQUES)
         self.count("count, partitions as the files lie", table, self.expected)
         received = self.driver.bytes
         for number in (13,) if self.rows >= LARGE else (3, 13):
             self.count(f"count, {number} partitions", self.table("other", number), self.expected)
         cut = self.told(
             f"choose {KEPT} rows of a person",
-            lambda: table.truncated("person", KEPT, self.key),
-            same=lambda found: found.exact_row_count() == int(self.by_person[0].sum()),
+            lambda: table.truncated("person", KEPT, key),
+            same=lambda found: found.exact_row_count() == int(by_person[0].sum()),
         )
-        self.count("count by persons", cut, self.by_person)
+        self.count("count by persons", cut, by_person)
         if self.rows < LARGE:
             self.charged("measure", table, killing=False)
         self.charged("measure while a worker is killed", table, killing=True)
-        self.count("count by persons without that worker", cut, self.by_person)
+        self.count("count by persons without that worker", cut, by_person)
         self.cluster.replace_worker()
         return received
+
+    def several_times(self) -> int:
+        """Check and measure a view; return the bytes that the measurement sends to the driver."""
+        self.charged("measure while a worker is killed", self.opened(), killing=True)
+        self.cluster.replace_worker()
+        return self.driver.bytes
 
     def charged(self, what: str, table: SparkTable, *, killing: bool) -> None:
         """Measure all marginals at once; compare what was counted, and look into the ledger: one entry, which costs what was measured."""
@@ -262,7 +276,7 @@ def _equal(found: Sequence[Counts], expected: Sequence[Counts]) -> bool:
     )
 
 
-def run(cluster: Cluster, sizes: Sequence[int], place: Path, memory: str) -> int:
+def run(cluster: Cluster, sizes: Sequence[int], place: Path, memory: str, *, times: int) -> int:
     from pyspark.sql import SparkSession
 
     megabytes = (
@@ -284,9 +298,10 @@ def run(cluster: Cluster, sizes: Sequence[int], place: Path, memory: str) -> int
         for rows in sizes:
             folder = place / f"table-{rows}"
             write(folder, rows, persons=max(1, rows // ROWS_OF_A_PERSON))
-            print(f"{rows:,} rows, {len(cluster.workers)} workers of {memory}", flush=True)
-            bench = Bench(cluster, spark, folder, driver)
-            received.append(bench.all())
+            seen = f", seen {times} times: {times * rows:,}" if times > 1 else ""
+            print(f"{rows:,} rows{seen}, {len(cluster.workers)} workers of {memory}", flush=True)
+            bench = Bench(cluster, spark, folder, driver, times=times)
+            received.append(bench.all() if times == 1 else bench.several_times())
             wrong += bench.wrong
             for file in folder.iterdir():
                 file.unlink()
@@ -308,6 +323,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--folder", type=Path, default=None, help="where to simulate; needs 10 GB per 10^8 rows"
     )
+    parser.add_argument("--tenfold", action="store_true", help="count a view of ten times the files instead")
     chosen = parser.parse_args(arguments)
     reason = services().missing_spark()
     if reason:
@@ -317,7 +333,7 @@ def main(arguments: list[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(dir=chosen.folder) as home:
         place = Path(home)
         with cluster_of(chosen.workers, chosen.memory, place) as cluster:
-            return run(cluster, chosen.rows or ROWS, place, chosen.memory)
+            return run(cluster, chosen.rows or ROWS, place, chosen.memory, times=10 if chosen.tenfold else 1)
 
 
 if __name__ == "__main__":

@@ -530,7 +530,7 @@ MUTANTS = (
     Mutant(
         "sensitivity 1 instead of 2 under replace-one",
         small_sensitivity,
-        {"audit of a method": audited(_laplace(), REPLACED), "sensitivity check": sensitivities_hold},
+        {"audit of a method": audited(_laplace(), REPLACED, runs=1_200), "sensitivity check": sensitivities_hold},
     ),
     Mutant("domain from the data", nothing, {"audit of a method": audited(DomainFromData, OUTLIER)}),
     Mutant(
@@ -555,12 +555,12 @@ MUTANTS = (
     Mutant(
         "charge forgotten",
         nothing,
-        {"audit of a method": audited(ChargeForgotten, ONE), "ledger check": unpaid(ChargeForgotten)},
+        {"audit of a method": audited(ChargeForgotten, ONE, runs=1_500), "ledger check": unpaid(ChargeForgotten)},
     ),
     Mutant(
         "budget of preprocessing not added",
         nothing,
-        {"audit of a method": audited(PreparationNotAdded, ONE), "ledger check": unpaid(PreparationNotAdded)},
+        {"audit of a method": audited(PreparationNotAdded, ONE, runs=1_500), "ledger check": unpaid(PreparationNotAdded)},
     ),
     Mutant(
         "half of the noise on half of the budget",
@@ -580,14 +580,14 @@ MUTANTS = (
     Mutant(
         "batches charged as random that are not",
         full_batches,
-        {"audit of the primitive": primitive_audited("noisy gradients of random batches", runs=1_500)},
+        {"audit of the primitive": primitive_audited("noisy gradients of random batches", runs=6_000)},
     ),
     Mutant(
         "a person dealt to several teachers",
         people_dealt_apart,
         {
             "audit of the primitive": primitive_audited(
-                "noisy votes of teachers", "a person with 2 rows", runs=2_000
+                "noisy votes of teachers", "a person with 2 rows", runs=20_000
             )
         },
     ),
