@@ -530,7 +530,10 @@ MUTANTS = (
     Mutant(
         "sensitivity 1 instead of 2 under replace-one",
         small_sensitivity,
-        {"audit of a method": audited(_laplace(), REPLACED, runs=1_200), "sensitivity check": sensitivities_hold},
+        {
+            "audit of a method": audited(_laplace(), REPLACED, runs=1_200),
+            "sensitivity check": sensitivities_hold,
+        },
     ),
     Mutant("domain from the data", nothing, {"audit of a method": audited(DomainFromData, OUTLIER)}),
     Mutant(
@@ -555,12 +558,18 @@ MUTANTS = (
     Mutant(
         "charge forgotten",
         nothing,
-        {"audit of a method": audited(ChargeForgotten, ONE, runs=1_500), "ledger check": unpaid(ChargeForgotten)},
+        {
+            "audit of a method": audited(ChargeForgotten, ONE, runs=1_500),
+            "ledger check": unpaid(ChargeForgotten),
+        },
     ),
     Mutant(
         "budget of preprocessing not added",
         nothing,
-        {"audit of a method": audited(PreparationNotAdded, ONE, runs=1_500), "ledger check": unpaid(PreparationNotAdded)},
+        {
+            "audit of a method": audited(PreparationNotAdded, ONE, runs=1_500),
+            "ledger check": unpaid(PreparationNotAdded),
+        },
     ),
     Mutant(
         "half of the noise on half of the budget",

@@ -83,6 +83,11 @@ def store(request, tmp_path):
             for name, table in whole.items():
                 server.fill(f"{label}_{name}", table)
             return {name: Database(url=server.url, table=f"{label}_{name}") for name in whole}
+        if engine == "spark":
+            url = request.getfixturevalue("spark")
+            for name, table in whole.items():
+                pq.write_table(table, folder / f"{name}.parquet")
+            return {name: Database(url=url, table=str(folder / f"{name}.parquet")) for name in whole}
         if engine == "duckdb":
             with duckdb.connect(str(folder / "register.duckdb")) as connection:
                 for name, table in whole.items():
@@ -221,7 +226,7 @@ def test_all_tables_are_of_one_moment(store, postgres, monkeypatch, tmp_path):
         assert connection.execute(open_now).fetchone() == (0,)
 
 
-@pytest.mark.parametrize("engine", ["csv", "parquet", "duckdb", "postgres"])
+@pytest.mark.parametrize("engine", ["csv", "parquet", "duckdb", "postgres", "spark"])
 @pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
 def test_an_entity_with_all_its_rows_in_all_tables_moves_no_more_than_the_unit_says(store, engine, relation):
     spec = Spec.parse(TEXT.replace("add-remove", relation))

@@ -469,11 +469,10 @@ def _reach(inside: Array, noise: Array, held: npt.NDArray[np.bool_]) -> tuple[in
     left = np.flatnonzero(np.cumsum(inside) > 3.5 * spread[0])
     right = np.flatnonzero(np.cumsum(inside[::-1]) > 3.5 * spread[1])
     places = np.flatnonzero(held)
-    if not len(places) and not len(left):
+    ends = [*places[[0, -1] if len(places) else []], *left[:1], *(len(inside) - 1 - right[:1])]
+    if not ends:
         return None
-    firsts = [*places[:1], *left[:1]]
-    lasts = [*places[-1:], *(len(inside) - 1 - right[:1])]
-    first, last = int(min(firsts)), int(max(lasts))
+    first, last = int(min(ends)), int(max(ends))
     first += _empty(inside[first : last + 1], noise[first : last + 1])
     last -= _empty(inside[first : last + 1][::-1], noise[first : last + 1][::-1])
     return first, last

@@ -111,6 +111,29 @@ def test_nothing_but_noise_is_no_range() -> None:
     assert settled(edges, counts, sigma=np.full(53, 10.0), sure=4.5) is None
 
 
+def test_counts_that_stand_out_from_one_side_only_are_a_range() -> None:
+    """It was an error, when the counts had been paid for."""
+    inside = [0.667, 0.667, 1, -0.5, 0, 0, 0, 0.5, 0, 0, 0, 0, -0.5, 0.5, 0.667, 0.667]
+    noise = np.array([1.0, 0.398, 0.398, *[0.345] * 12, 0.398, 0.398, 1.0, 1.0])
+    edges = [Decimal(k) for k in range(17)]
+    for way in (1, -1):
+        counts = np.array([0.0, *inside[::way], 0.0, 0.0])
+        found = settled(edges, counts, sigma=noise, sure=4.5)
+        assert found is not None
+        assert all(low < high for low, high in pairwise(found.edges))
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 40), st.floats(0.0, 8.0), st.booleans())
+def test_noisy_counts_never_end_in_an_error(seed: int, cells: int, height: float, heavy: bool) -> None:
+    rng = np.random.default_rng(seed)
+    sigma = rng.uniform(0.1, 2.0, cells + 3)
+    noise = rng.laplace(0, sigma) * 3 if heavy else rng.normal(0, sigma)
+    counts = noise + height * (rng.random(cells + 3) < 0.2)
+    found = settled([Decimal(k) for k in range(cells + 1)], counts, sigma=sigma, sure=4.5)
+    assert found is None or all(low < high for low, high in pairwise(found.edges))
+
+
 def test_a_nearly_empty_value_beside_a_frequent_one_does_not_get_its_rows() -> None:
     """Of two neighbours one holds 13 rows and the other 2,308: in one range, half of the rows would be drawn at the wrong one."""
     edges = [Decimal(k) for k in range(1, 8)]

@@ -19,7 +19,7 @@ from understudy.engine.graphical.evidence import sample_each
 from understudy.engine.record_fitting.records import Allowed, fit_records
 from understudy.errors import ConstraintError, UnusableMethod, WorkloadError
 from understudy.mechanisms.drawing import Codes, Drawer
-from understudy.mechanisms.marginal.tails import MOST_CELLS, nearer_in_order
+from understudy.mechanisms.events.numbers import entities_by_number
 from understudy.schema import Clique, Constraint, Domain, Schema
 from understudy.schema.entities import GAP_STARTS, NUMBERS, EventColumns, finest
 from understudy.schema.problems import MAX_CELLS
@@ -42,8 +42,6 @@ _SUMMARY_ROUNDS = 10
 """How often the events of an entity are drawn again whose summaries do not come out."""
 _GOLDEN = (5.0**0.5 - 1.0) / 2.0
 """Multiples of it, without their whole parts, are spread evenly, however many in a row are taken."""
-_LEAST_PEOPLE = 0.01
-"""Least number of entities that is expected of any number of events."""
 _FITTED_CELLS = 1 << 16
 """Largest marginal, with the number of events, that drawn events are fitted to."""
 
@@ -360,37 +358,39 @@ class EventDrawer:
     def _within_bins(self) -> dict[int, tuple[int, Floats]]:
         """For each bin of several numbers of events, where it begins and how likely its numbers are, if entities were counted by them.
 
-        The counts are noisy, and few entities have many events: they are moved towards what the bins say, by as much of their distance from it as noise explains (`nearer_in_order`).
+        The counts are noisy, and few entities have many events: one curve tells them together with what the model says of the bins (`entities_by_number`).
         """
         noisy = next((item for item in self.model.statistics if item.name == NUMBERS), None)
         entity = self.schema.entity
         assert entity is not None
         if noisy is None or len(noisy.values) != entity.max_events:
             return {}
-        column, counts = (
-            self.model.schema.column(self.parts.number),
-            self.model.marginal((self.parts.number,)),
-        )
-        people = np.maximum(counts, 0.0) / self.model.provenance.unit.max_rows
-        expected = np.zeros(entity.max_events)
-        ranges: dict[int, tuple[int, int]] = {}
-        for code, (low, high) in enumerate(pairwise(entity.bins)):
-            if low > 0:
-                drawn = column.decode(np.full(_NUMBERS, code), np.random.default_rng(code), counts=counts)
-                shares = np.bincount(np.asarray(drawn, np.int64) - low, minlength=high - low) / _NUMBERS
-                expected[low - 1 : high - 1] = shares * people[code]
-                ranges[code] = low, high
-        place = np.log1p(np.arange(1.0, entity.max_events + 1))
-        kept = np.zeros(entity.max_events)
-        for part in _stretches(entity.max_events):
-            least = np.maximum(expected[part], _LEAST_PEOPLE)[:, None]
-            told = noisy.values[part].astype(np.float64)[:, None]
-            kept[part] = nearer_in_order(told, least, noisy.variance, place[part], chance=1.0)[:, 0]
+        ranges = [(code, low, high) for code, (low, high) in enumerate(pairwise(entity.bins)) if low > 0]
+        people = np.maximum(self.model.marginal((self.parts.number,)), 0.0) / self._records
+        told = noisy.values.astype(np.float64)
+        bins = [*(low for _, low, _ in ranges), ranges[-1][2]]
+        some = people[[code for code, _, _ in ranges]]
+        kept = entities_by_number(told, noisy.variance, bins, some, self._bins_variance)
         return {
             code: (low, kept[low - 1 : high - 1] / kept[low - 1 : high - 1].sum())
-            for code, (low, high) in ranges.items()
+            for code, low, high in ranges
             if high - low > 1 and kept[low - 1 : high - 1].sum() > 0
         }
+
+    @property
+    def _records(self) -> int:
+        """How many records each entity has given."""
+        return self.model.provenance.unit.max_rows
+
+    @cached_property
+    def _bins_variance(self) -> float:
+        """About how uncertain the number of entities in a bin of the number of events is, from the noise of all that was measured with it."""
+        precision = 0.0
+        for item in self.model.measurements:
+            if self.parts.number in item.clique and item.variance > 0:
+                cells = item.values.size / item.values.shape[item.clique.index(self.parts.number)]
+                precision += self._records**2 / (cells * item.variance)
+        return max(1.0, 1.0 / precision) if precision > 0 else 1.0
 
     def _place(self, name: str) -> int:
         return self.model.schema.domain.index(name)
@@ -730,8 +730,3 @@ class EventDrawer:
                 high = np.where(fits, np.minimum(high, far), nearest)
             days[now] = low + np.floor(generator.random(len(now)) * (high - low + 1)).astype(np.int64)
         return days
-
-
-def _stretches(most: int) -> list[slice]:
-    """Return the numbers from 1 to a largest one, from 0, in stretches that are smoothed at once: the work grows with the third power."""
-    return [slice(start, min(start + MOST_CELLS, most)) for start in range(0, most, MOST_CELLS)]
