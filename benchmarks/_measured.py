@@ -164,6 +164,8 @@ RUNS = (
     _run("large-count", "speed.large_count", "10000000"),
     _run("large-count-full", "speed.large_count", "100000000 --cores 1,2"),
     _run("spark-cluster", "speed.spark_cluster", "1000000 100000000"),
+    _run("spark-tenfold", "speed.spark_cluster", "100000000 --tenfold"),
+    _run("wide", "speed.wide"),
     _run("large-fit", "speed.large_fit", "1000000 10000000 100000000"),
     _run("large-output", "speed.large_output", "1000000 10000000 100000000"),
     _run("faults", "trust.faults"),
