@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import subprocess
 import sys
 from collections.abc import Callable
@@ -26,16 +25,51 @@ BUDGETS: tuple[Budget, ...] = (ApproxDP(1.0, 1e-6), PureDP(1.0), ZCDP(0.3), GDP(
 TRIED = [method.name for method in methods() if method.name not in ("dpctgan", "patectgan")]
 
 
-def signatures() -> set[tuple[str, str, str]]:
-    """Everything of ours that Numba has compiled, or loaded, in this process."""
+_SEEN: set[tuple[str, str, str]] = set()
+
+
+@pytest.fixture(autouse=True)
+def _watch_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Note every specialisation of a kernel of ours that Numba compiles, or loads from its cache, while a test runs."""
+    watch_kernels(monkeypatch.setattr)
+
+
+def watch_kernels(replace: Callable[[Any, str, Any], None]) -> None:
     from numba.core.dispatcher import Dispatcher
 
-    found = set()
-    for item in gc.get_objects():
-        # type(), not isinstance: asking a foreign object for its __class__ may run its code
-        if issubclass(type(item), Dispatcher) and item.py_func.__module__.startswith("understudy."):
-            found |= {(item.py_func.__module__, item.py_func.__qualname__, str(s)) for s in item.signatures}
-    return found
+    add = Dispatcher.add_overload
+
+    def noted(dispatcher: Any, result: Any) -> None:
+        function = dispatcher.py_func
+        if function.__module__.startswith("understudy."):
+            _SEEN.add((function.__module__, function.__qualname__, str(result.signature)))
+        add(dispatcher, result)
+
+    replace(Dispatcher, "add_overload", noted)
+
+
+def signatures() -> set[tuple[str, str, str]]:
+    """Every specialisation that was noted so far."""
+    return set(_SEEN)
+
+
+def test_a_kernel_that_is_first_called_is_noted() -> None:
+    """Everything below rests on it: a kernel that is compiled or loaded in a call is seen, one that was there is not."""
+    import numpy as np
+
+    from understudy._compile import compiled
+
+    def total(values: Any) -> Any:
+        return values.sum() + 1
+
+    total.__module__ = "understudy.made_up"
+    kernel = compiled()(total)
+    before = signatures()
+    kernel(np.zeros(3))
+    assert len(signatures() - before) == 1
+    before = signatures()
+    kernel(np.zeros(3))
+    assert not signatures() - before
 
 
 def fitted(synthesizer: Synthesizer, schema: Schema, frame: Any, budget: Budget, unit: Unit) -> None:
@@ -62,7 +96,10 @@ def test_nothing_is_compiled_after_the_first_charge(name: str) -> None:
 @pytest.mark.parametrize("name", ["independent", "mst", "privbayes"])
 def test_nothing_is_compiled_after_the_first_charge_in_a_process_of_its_own(name: str) -> None:
     """In one process with others a mechanism may find what another compiled. Caught: an approximate budget that was tried in one accounting only."""
-    script = "import sys; from test_prepare import test_nothing_is_compiled_after_the_first_charge as t; t(sys.argv[1])"
+    script = (
+        "import sys; from test_prepare import test_nothing_is_compiled_after_the_first_charge as t, watch_kernels; "
+        "watch_kernels(setattr); t(sys.argv[1])"
+    )
     done = subprocess.run(
         [sys.executable, "-c", script, name],
         cwd=Path(__file__).parent,

@@ -77,7 +77,7 @@ def audit_method(
     Examples
     --------
     >>> audits = audit_method("laplace", effort=Effort(40, 40, 80, 1.0, 1.0))
-    >>> any(audit.violates(len(audits)) for audit in audits)
+    >>> any(audit.violates(len(audits), alpha=1e-6) for audit in audits)
     False
     """
     chosen = SHARP.get(name, {}) if options is None else dict(options)

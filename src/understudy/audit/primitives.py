@@ -400,7 +400,7 @@ def audit_primitive(primitive: Primitive, *, runs: int = 12_000, seed: int = 0) 
     Examples
     --------
     >>> audit = audit_primitive(PRIMITIVES[0], runs=1_000)
-    >>> audit.violates()
+    >>> audit.violates(alpha=1e-6)
     False
     """
     start = time.perf_counter()
