@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 TESTS ?= tests
+# Two processes, each with its half in order, so that what files and modules set up is mostly set up once; whoever is done first takes over.
+WORKERS := -n 2 --dist worksteal
 # What to run on every save: the walls between rooms, schemas, accounting, ledger, noise, curator, error codes, names in the documentation, and
 # files of 0.1. No fits of large models, no killed processes, no statistics; the slower proofs of single families are left out by name.
 FAST := tests/unit/schema tests/unit/marginals tests/unit/privacy tests/unit/curator tests/unit/inference tests/unit/datasets \
@@ -19,18 +21,18 @@ demo: $(STAMP)  ## simulate a registry, make its private stand-in, show the ledg
 	$(BIN)/understudy demo --out demo-out
 
 test: $(STAMP)  ## the whole test suite
-	$(BIN)/python -m pytest -q -n 2
+	$(BIN)/python -m pytest -q $(WORKERS)
 
 services: $(STAMP)  ## what the optional tests need: Spark, PyTorch, and on Debian (as root) Chromium, PostgreSQL, Java
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,spark,deep]' 'torch==2.13.0'
 	bash scripts/system-packages.sh
 
 test-fast: $(STAMP)  ## under a minute on two idle cores: the walls, the core, schemas, accounting, and files of 0.1
-	$(BIN)/python -m pytest -q -n 2 $(FAST) $(NOT_FAST:%=--ignore=%)
+	$(BIN)/python -m pytest -q $(WORKERS) $(FAST) $(NOT_FAST:%=--ignore=%)
 
 coverage: $(STAMP)  ## the whole suite (or TESTS=...) once more, watched: which lines it runs, and the total; slower than make test
 	$(BIN)/python -m coverage erase
-	$(BIN)/python -m coverage run -m pytest -q -n 2 $(TESTS)
+	$(BIN)/python -m coverage run -m pytest -q $(WORKERS) $(TESTS)
 	$(BIN)/python -m coverage combine --quiet
 	$(BIN)/python -m coverage report --sort=cover --skip-covered
 
@@ -38,7 +40,7 @@ test-unit: $(STAMP)  ## all unit tests
 	$(BIN)/python -m pytest -q tests/unit
 
 test-statistical: $(STAMP)  ## distributions, sensitivities, kills
-	$(BIN)/python -m pytest -q -n 2 tests/statistical
+	$(BIN)/python -m pytest -q $(WORKERS) tests/statistical
 
 check: $(STAMP)  ## format, lint, types
 	$(BIN)/ruff format --check src tests benchmarks examples
@@ -60,7 +62,7 @@ bench: $(STAMP)  ## the benchmarks behind the tables in docs/benchmarks.md
 	$(BIN)/python -m benchmarks
 
 faults: $(STAMP)  ## kills, full disks, power cuts, spoilt files: the quick forms (long: python -m benchmarks.trust.faults, .fuzz)
-	$(BIN)/python -m pytest -q -n 2 tests/faults tests/fuzz
+	$(BIN)/python -m pytest -q $(WORKERS) tests/faults tests/fuzz
 
 wheel: $(STAMP)  ## build the wheel twice and compare the bytes
 	$(BIN)/python scripts/wheel.py --out dist
