@@ -181,7 +181,7 @@ def _calendar(rng: np.random.Generator, table: dict[str, Any], n: int) -> None:
     table["arrival_month"] = np.array(MONTHS, dtype=object)[days.month.to_numpy() - 1]
     table["arrival_week"] = days.isocalendar()["week"].to_numpy(dtype=np.int64)
     table["arrival_day"] = days.day.to_numpy(dtype=np.int64)
-    table["arrival_weekday"] = np.array(WEEKDAYS, dtype=object)[days.dayofweek.to_numpy()]
+    table["arrival_weekday"] = np.array(WEEKDAYS, dtype=object)[days.day_of_week.to_numpy()]
     by_hour = [1, 0, 0, 0, 0, 1, 3, 6, 9, 10, 11, 10, 9, 10, 11, 10, 9, 8, 6, 5, 4, 3, 2, 1]
     table["arrival_hour"] = draw(rng, by_hour, n)
 
