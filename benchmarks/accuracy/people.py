@@ -195,12 +195,12 @@ def spread(patients: int, limits: tuple[int, ...], tables: int) -> None:
             rate, by_group = rates(made)
             worst = 100 * float((by_group - grouped).abs().max())
             found[records].append((100 * abs(rate - whole), worst))
-    print(f"\nrates on {tables} tables, one fit each: worst of {len(grouped)} groups, from the smallest on")
+    print(f"\nrates on {tables} tables, one fit each: worst of {len(grouped)} groups")
     for records, runs in found.items():
         everyone, worst = np.array(runs).T
-        listed = " ".join(f"{value:.2f}" for value in np.sort(worst))
         print(
-            f"people, {records} records each: {listed}; mean {worst.mean():.2f}, within 1 point in {(worst <= 1).sum()} of {tables}; "
+            f"people, {records} records each: mean {worst.mean():.2f}, median {np.median(worst):.2f}, nine of ten {np.quantile(worst, 0.9):.2f}, largest {worst.max():.2f}; "
+            f"within 1 point in {(worst <= 1).sum()} of {tables}; "
             f"all stays {everyone.mean():.2f}, at most {everyone.max():.2f}",
             flush=True,
         )
@@ -257,7 +257,7 @@ def main() -> None:
     parser.add_argument("--columns", type=int, default=20)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument(
-        "--tables", type=int, default=12, help="tables over which the spread of rates is shown"
+        "--tables", type=int, default=36, help="tables over which the spread of rates is shown"
     )
     parser.add_argument("--quick", action="store_true")
     given = parser.parse_args()
