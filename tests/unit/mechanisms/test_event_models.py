@@ -287,7 +287,7 @@ def test_rates_by_group_are_those_of_the_model(model):
     clique = domain.canonical(names)
     table = np.transpose(model.marginal(clique), [clique.index(name) for name in names])
     for seed in range(3):
-        _, _, codes, _ = drawer._drawn(None, np.random.default_rng(seed), None)
+        codes = drawer._drawn(None, np.random.default_rng(seed), None)[2]
         made = np.zeros(table.shape)
         np.add.at(made, tuple(codes[:, domain.index(name)].astype(int) for name in names), 1)
         expected = (table[:, 1] / table.sum(axis=1) * made.sum(axis=1)).sum(axis=1) / made.sum(axis=(1, 2))
