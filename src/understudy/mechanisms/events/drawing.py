@@ -658,6 +658,8 @@ class EventDrawer:
             held = table if clique[0] == parts.before[name] else table.T
             followed = np.zeros((domain.size(name), domain.size(name)))
             followed[: len(held) - 1] = held[:-1]  # the code for no event is not one that something follows
+            if parts.order is None:  # of two events without an order either may be the first
+                followed = (followed + followed.T) / 2.0
             nothing = held.sum(axis=0) - followed.sum(axis=1)  # as an event, less as an event before
             cliques.append((name, beside[name]))
             targets.append(np.column_stack([followed, np.maximum(nothing, 0.0)]))
