@@ -113,7 +113,7 @@ RUNS = (
     _run("levels", "accuracy.levels"),
     _run("plan-errors", "accuracy.plan_errors", "--write"),
     _run("people", "accuracy.people", "--seeds 3"),
-    _run("linked-peer", "accuracy.linked_peer", "--entities 20000 --methods mst:size_sliced"),
+    _run("linked-peer", "accuracy.linked_peer", "--entities 20000 --methods mst:size_sliced --seeds 3"),
     _run("weights", "accuracy.weights", ""),
     _run("wrong-numbers", "papers.wrong_numbers"),
     _run("criteria", "releases.criteria"),

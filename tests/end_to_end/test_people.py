@@ -64,6 +64,19 @@ def test_people_in_people_out_and_again_from_the_model(folder):
     assert not (folder / "parts.parquet").exists()
 
 
+def test_the_command_as_it_was_promised_names_no_method(folder):
+    """One table, its schema, whose rows they are and a budget: two levels, with fresh ids, and the reason for the method."""
+    words = "--id-column patient --max-rows-per-person 4 --epsilon 2 --delta 1e-6 --unit add-remove"
+    schema = folder / "stays.yaml"
+    result = understudy("synth", folder / "stays.csv", "--schema", schema, *words.split(), "--out", folder / "o.csv")  # fmt: skip
+    assert result.code == 0, result.err
+    assert "Method aim, chosen because people have several rows" in result.out + result.err
+    made, real = pd.read_csv(folder / "o.csv"), pd.read_csv(folder / "stays.csv")
+    assert sorted(made["patient"].unique()) == list(range(1, made["patient"].nunique() + 1))
+    assert not set(made["patient"]) & set(real["patient"])
+    assert made["patient"].duplicated().any()
+
+
 def test_flat_is_rows_and_says_that_they_are_cut(folder):
     result = understudy(
         "synth",

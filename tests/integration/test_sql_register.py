@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sqlite3
 
 import numpy as np
 import pandas as pd
@@ -88,6 +89,14 @@ def store(request, tmp_path):
             for name, table in whole.items():
                 pq.write_table(table, folder / f"{name}.parquet")
             return {name: Database(url=url, table=str(folder / f"{name}.parquet")) for name in whole}
+        if engine == "sqlite":
+            with sqlite3.connect(folder / "register.db") as connection:
+                for name, frame in given.items():
+                    frame.to_sql(name, connection, index=False)
+            url = f"sqlite://{folder / 'register.db'}"
+            return {name: Database(url=url, table=name, immutable=True) for name in whole}
+        if engine == "frame":
+            return dict(given)
         if engine == "duckdb":
             with duckdb.connect(str(folder / "register.duckdb")) as connection:
                 for name, table in whole.items():
@@ -226,7 +235,7 @@ def test_all_tables_are_of_one_moment(store, postgres, monkeypatch, tmp_path):
         assert connection.execute(open_now).fetchone() == (0,)
 
 
-@pytest.mark.parametrize("engine", ["csv", "parquet", "duckdb", "postgres", "spark"])
+@pytest.mark.parametrize("engine", ["frame", "csv", "parquet", "duckdb", "sqlite", "postgres", "spark"])
 @pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
 def test_an_entity_with_all_its_rows_in_all_tables_moves_no_more_than_the_unit_says(store, engine, relation):
     spec = Spec.parse(TEXT.replace("add-remove", relation))

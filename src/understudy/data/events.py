@@ -28,6 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -45,6 +46,8 @@ from understudy.data.persons import (
     mixed,
     words_of_rows,
 )
+from understudy.data.sources import fetch_tables, read_table
+from understudy.data.sql.source import Database
 from understudy.data.table import Table, read_without
 from understudy.errors import DataError
 from understudy.schema import Schema
@@ -278,9 +281,12 @@ def read_events(
     read
         Reads the table by a schema, and with ``id_column`` if it is told one.
     source
-        What it reads: files that change between the reading of rows and that of their order are refused, because an entity would get the order of others.
+        What it reads: files that change between the reading of rows and that of their order are refused, because an entity would get the order of others. Rows of a `Database` have no order:
+        it is read into memory once, through one snapshot, and ``read`` is not called.
     """
     complete = with_entity(schema, entity)
+    if isinstance(source, Database):
+        read = partial(read_table, fetch_tables({"": source}, {"": (entity.id, *complete.names)})[""])
     given = source if isinstance(source, list | tuple) else [source]
     before = file_stamps(given)
     rows = read(complete, id_column=entity.id)

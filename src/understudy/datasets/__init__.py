@@ -9,6 +9,8 @@ from understudy.datasets.people import (
     patient_register_schema,
     patient_stays,
     patient_stays_schema,
+    work_panel,
+    work_panel_schema,
 )
 from understudy.datasets.registry import load, names
 from understudy.datasets.school_census import school_census, school_census_schema
@@ -40,5 +42,7 @@ __all__ = [
     "toy_schema",
     "weighted_survey",
     "weighted_survey_schema",
+    "work_panel",
+    "work_panel_schema",
     "write_messy",
 ]

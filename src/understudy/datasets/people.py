@@ -1,4 +1,4 @@
-"""Simulated tables in which a person or a household has several rows: hospital stays, and members of households."""
+"""Simulated tables in which a person or a household has several rows: hospital stays, members of households, and the years of a panel."""
 
 from __future__ import annotations
 
@@ -56,6 +56,20 @@ _WORK_BY_STAGE = (
 )
 """Below 6, below 18, below 65, and older."""
 _OLDEST = 99
+
+_YEARS = (2019, 2020, 2021, 2022, 2023)
+_COHORTS = ("before 1950", "1950-1964", "1965-1979", "1980-1994", "since 1995")
+_EDUCATION = ("primary", "secondary", "degree")
+_HEALTH = ("good", "fair", "poor")
+_CLASSES = 8
+_EDUCATION_BY_COHORT = ((5, 4, 1), (3, 5, 2), (2, 5, 3), (1, 5, 4), (2, 6, 2))
+_WORK_BY_COHORT = (
+    (0.05, 0.0, 0.0, 0.9, 0.05),
+    (0.5, 0.05, 0.0, 0.35, 0.1),
+    (0.8, 0.06, 0.01, 0.02, 0.11),
+    (0.78, 0.08, 0.04, 0.0, 0.1),
+    (0.3, 0.1, 0.55, 0.0, 0.05),
+)
 
 
 def patient_stays(patients: int, seed: int = 0) -> pd.DataFrame:
@@ -331,6 +345,101 @@ def households_schema() -> Schema:
                 "fixed": ["region", "tenure"],
                 "order": "relation",
                 "max_events": MOST_MEMBERS,
+            },
+        }
+    )
+
+
+def work_panel(people: int, seed: int = 0) -> pd.DataFrame:
+    """Simulate a panel: people who are asked about work, income and health once a year, for up to five years.
+
+    Most answers are those of the year before. People join in any year and leave for good, those in poor health sooner, so that whoever was asked five times is healthier than whoever was asked once.
+
+    Parameters
+    ----------
+    people
+        Number of people, 0 or more; each was asked about 3.3 times.
+    seed
+        Seed of the simulation; the same arguments give the same table.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per person and year, those of a person together and in order: ``person`` (who), ``sex``, ``born`` and ``education`` (the same in all years), ``year`` (2019 to 2023), ``work``, ``income`` (a
+        class from 1 to 8) and ``health``. `work_panel_schema` describes all but ``person``.
+
+    Examples
+    --------
+    >>> table = work_panel(100, seed=1)
+    >>> int(table.groupby("person").size().max()), bool(table.duplicated(["person", "year"]).any())
+    (5, False)
+    """
+    import pandas as pd
+
+    people = checked_rows(people)
+    rng = generator(seed, "work_panel")
+    sex = draw(rng, (0.52, 0.48), people)
+    born = draw(rng, (0.2, 0.25, 0.25, 0.2, 0.1), people)
+    education = draw_given(rng, np.array(_EDUCATION_BY_COHORT), born)
+    start = draw(rng, (0.6, 0.1, 0.1, 0.1, 0.1), people)
+    work = draw_given(rng, np.array(_WORK_BY_COHORT), born)
+    income = np.clip(np.round(2.5 + 0.8 * education + 1.3 * (work == 0) + 1.2 * rng.standard_normal(people)), 1, _CLASSES)  # fmt: skip
+    frail = -0.2 - 0.45 * born - 0.25 * education + 0.9 * rng.standard_normal(people)
+    health = (rng.random(people) < logistic(frail)).astype(int) + (rng.random(people) < logistic(frail - 0.8))
+    asked = np.ones(people, dtype=bool)
+    waves = []
+    for year in range(len(_YEARS)):
+        joins = start == year
+        stays = asked & (start < year)
+        if year:
+            changes = rng.random(people) < 0.12
+            work = np.where(stays & changes, draw_given(rng, np.array(_WORK_BY_COHORT), born), work)
+            step = np.round(0.7 * rng.standard_normal(people) + 0.1 + 0.5 * (changes & (work == 0)))
+            income = np.where(stays, np.clip(income + step, 1, _CLASSES), income)
+            worse = rng.random(people) < logistic(frail - 1.2)
+            better = rng.random(people) < 0.12
+            health = np.where(stays, np.clip(health + worse.astype(int) - better, 0, 2), health)
+        now = np.flatnonzero(joins | stays)
+        waves.append(np.stack([now, np.full(len(now), year), work[now], income[now], health[now]], axis=1))
+        leaves = rng.random(people) < logistic(-2.6 + 0.9 * health)
+        asked = asked & ~((joins | stays) & leaves)
+    rows = np.concatenate(waves).astype(np.int64)
+    who, year, doing, earns, feels = rows[np.lexsort((rows[:, 1], rows[:, 0]))].T
+    return pd.DataFrame(
+        {
+            "person": who + 1,
+            "sex": labelled(sex[who], _SEXES),
+            "born": labelled(born[who], _COHORTS),
+            "education": labelled(education[who], _EDUCATION),
+            "year": np.asarray(_YEARS, np.int64)[year],
+            "work": labelled(doing, _WORK),
+            "income": earns,
+            "health": labelled(feels, _HEALTH),
+        }
+    )
+
+
+def work_panel_schema() -> Schema:
+    """Return the public schema of `work_panel`: years stand in order, and nobody is asked more than five times."""
+    from understudy.schema import Schema
+
+    return Schema.from_dict(
+        {
+            "name": "work panel",
+            "columns": [
+                {"name": "sex", "kind": "categorical", "values": list(_SEXES)},
+                {"name": "born", "kind": "ordinal", "values": list(_COHORTS)},
+                {"name": "education", "kind": "ordinal", "values": list(_EDUCATION)},
+                {"name": "year", "kind": "integer", "minimum": _YEARS[0], "maximum": _YEARS[-1]},
+                {"name": "work", "kind": "categorical", "values": list(_WORK)},
+                {"name": "income", "kind": "integer", "minimum": 1, "maximum": _CLASSES},
+                {"name": "health", "kind": "ordinal", "values": list(_HEALTH)},
+            ],
+            "entity": {
+                "id": "person",
+                "fixed": ["sex", "born", "education"],
+                "order": "year",
+                "max_events": len(_YEARS),
             },
         }
     )

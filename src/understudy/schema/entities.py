@@ -399,10 +399,13 @@ def level_problems(schema: Schema) -> list[str]:
     fixed = set(entity.fixed)
     for group in schema.joint_values:
         names = {column.name for column in group.columns}
-        if names & fixed and names - fixed:
+        if not names & fixed or not names - fixed:
+            continue
+        coarse = sorted(name for name in names & fixed if not _has_single_values(schema.column(name)))
+        if coarse:
             found.append(
-                f"A rule ties values of {', '.join(sorted(names))} together, of which some are fixed about an entity and some are not; fits of people with several "
-                "rows cannot keep it. Make it a constraint (on bins), or fit the rows without their number and order (--flat, flat=True)."
+                f"A rule ties values of {', '.join(sorted(names))} together, of which some are fixed about an entity and some are not. That is possible where each fixed one is a date, or a whole "
+                f"number with a minimum and a maximum, that is not written as the label of its bin; {', '.join(coarse)} is not. Make it a constraint (on bins), or fit the rows without their number and order (--flat, flat=True)."
             )
     if entity.gaps and any(
         entity.order in {item.name for item in group.columns} for group in schema.joint_values
@@ -417,6 +420,45 @@ def level_problems(schema: Schema) -> list[str]:
                 f"The column {item.name!r} is computed from columns of both tables; a table of linked tables has columns of its own. Compute it after joining them."
             )
     return found
+
+
+def settled_first(schema: Schema) -> tuple[str, ...]:
+    """Return the columns fixed about an entity whose values rules tie to those of its events, so that they have to be known before its events are drawn.
+
+    Examples
+    --------
+    >>> from understudy.schema import Date, Schema
+    >>> year = {"minimum": "2020-01-01", "maximum": "2020-12-31", "resolution": "quarter"}
+    >>> columns = [Date("died", **year), Date("visited", **year)]
+    >>> visits = Schema(columns, rules=["visited <= died"], entity={"id": "patient", "fixed": ["died"]})
+    >>> settled_first(visits), with_single_values(visits).column("died").size
+    (('died',), 366)
+    """
+    fixed, found = set(_entity_of(schema).fixed), set[str]()
+    for group in schema.joint_values:
+        names = {column.name for column in group.columns}
+        if names - fixed:
+            found |= names & fixed
+    return tuple(name for name in schema.names if name in found)
+
+
+def with_single_values(schema: Schema) -> Schema:
+    """Return the schema with a code for each value of the columns that `settled_first` names, and with the rules about values alone: what values an event may have beside known ones of its entity."""
+    known = settled_first(schema)
+    columns = tuple(finest(column) if column.name in known else column for column in schema.columns)
+    fine = replace(schema, columns=columns, constraints=(), determines=())
+    rules = (rule for rule in schema.rules if not rule.dependency)
+    return replace(
+        fine, constraints=tuple(Constraint.parse(rule.text, fine, straddle="values") for rule in rules)
+    )
+
+
+def _has_single_values(column: Column) -> bool:
+    """Whether a column can have a code for each of its values."""
+    if not isinstance(column, Ordered):
+        return True
+    cells = getattr(finest(column), "cells", None)
+    return column.decode_by != "label" and cells is not None and bool((cells.low == cells.high).all())
 
 
 def _entity_of(schema: Schema) -> Entity:

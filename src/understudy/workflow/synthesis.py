@@ -21,7 +21,6 @@ from understudy.data.holdout import HoldOut
 from understudy.data.identity import table_file
 from understudy.data.linked import LinkedTables, read_linked
 from understudy.data.output import require_writable
-from understudy.data.sources import fetch_tables
 from understudy.discovery import Discovery
 from understudy.errors import UnderstudyError, UsageError, WorkloadError
 from understudy.inference.people import RowsPerPerson
@@ -910,10 +909,6 @@ class PlannedSynthesis:
                 encoding=fit.encoding,
                 hold_out=self.hold_out,
             )
-        if fit.entity is not None and isinstance(fit.table, Database):
-            wanted = (fit.entity.id, *fit.schema.names)
-            fetched = fetch_tables({"": fit.table}, {"": wanted})[""]
-            return read_events(partial(read_table, fetched), fit.schema, fit.entity)
         if fit.entity is not None:
             return read_events(read, fit.schema, fit.entity, source=fit.table)
         return read(fit.schema, id_column=fit.unit.id_column)

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from understudy.datasets import school_census, survey, toy
+from understudy.datasets import school_census, survey, toy, work_panel, work_panel_schema
 from understudy.datasets.draw import draw, draw_given
 
 ALPHA = 1e-9  # false-alarm rate of each statistical assertion, as in tests/statistical
@@ -175,3 +175,24 @@ def test_toy_has_missing_values_and_dependence(seed: int) -> None:
     assert frame["stay_days"].between(0, 14).all()
     assert frame["cost"].between(0, 50_000).all()
     assert (frame["admitted"].dt.year == 2023).all()
+
+
+def test_a_panel_asks_nobody_twice_a_year_and_most_answers_stay() -> None:
+    """Fixed seed, no false alarms. Caught: years out of order or twice, what is fixed changing, answers that forget the year before, and leaving that has nothing to do with health."""
+    panel, schema = work_panel(20_000, seed=4), work_panel_schema()
+    assert schema.entity is not None
+    codes = schema.encode_frame(panel)
+    assert set(codes) == set(schema.names)
+    assert panel.equals(work_panel(20_000, seed=4))
+    assert work_panel(0).dtypes.equals(panel.dtypes)
+    assert (panel.groupby("person")[list(schema.entity.fixed)].nunique() == 1).all().all()
+    same = panel["person"].diff() == 0
+    assert (panel["year"].diff()[same] == 1).all(), "who leaves does not come back"
+    waves = panel.groupby("person").size()
+    assert set(waves) == {1, 2, 3, 4, 5}
+    work = panel["work"].cat.codes
+    assert (work.diff()[same] == 0).mean() > 0.85
+    assert (panel["income"].diff()[same].abs() <= 1).mean() > 0.85
+    often = panel["person"].map(waves) == 5
+    poor = panel["health"] == "poor"
+    assert poor[~often].mean() > 1.5 * poor[often].mean()

@@ -168,3 +168,57 @@ def test_a_cap_far_above_all_weights_is_refused_when_a_population_is_drawn():
     )
     with pytest.raises(WorkloadError, match="smaller cap"):
         made.model.population(10)
+
+
+CLUSTERS = Schema.parse(
+    """
+columns:
+  - {name: stratum, kind: categorical, values: [north, middle, south]}
+  - {name: works, kind: boolean}
+weight: {column: w, cap: 20, lowest: 1}
+entity: {id: household, fixed: [stratum, w], max_events: 4}
+"""
+)
+
+
+def clustered(households: int = 2_000) -> pd.DataFrame:
+    """Households drawn from strata with chances of their own: all members have the weight of their household."""
+    rng = np.random.default_rng(6)
+    stratum = rng.choice(3, households, p=[0.5, 0.3, 0.2])
+    weight = np.array([1.5, 5.0, 16.0])[stratum] * rng.uniform(0.9, 1.1, households)
+    who = np.repeat(np.arange(households), rng.integers(1, 5, households))
+    return pd.DataFrame(
+        {
+            "household": who,
+            "stratum": np.array(["north", "middle", "south"])[stratum[who]],
+            "works": rng.random(len(who)) < np.array([0.3, 0.5, 0.9])[stratum[who]],
+            "w": weight[who],
+        }
+    )
+
+
+def of_strata(frame: pd.DataFrame) -> tuple[pd.Series, pd.Series, float]:
+    """Return the weighted shares of strata, the weighted share at work in each, and that of all."""
+    sums = frame.groupby("stratum", observed=True)["w"].sum()
+    at_work = (frame["works"].astype(bool) * frame["w"]).groupby(frame["stratum"], observed=True).sum()
+    return sums / sums.sum(), at_work / sums, float(at_work.sum() / sums.sum())
+
+
+def test_a_cluster_with_all_its_members_is_the_unit_and_strata_come_out():
+    """Unweighted, the share at work is .47 and not .69; a household that was drawn apart from its weight would mix strata."""
+    real = clustered()
+    unit = Unit.add_remove_person("household", max_rows=4)
+    made = synthesize(
+        real, schema=CLUSTERS, unit=unit, epsilon=50.0, delta=1e-6, method="aim", ledger="memory", seed=1
+    )
+    frame = made.frame
+    assert frame.groupby("household")[["stratum", "w"]].nunique().max().max() == 1
+    sizes = frame.groupby("household").size().value_counts(normalize=True)
+    assert sizes.reindex(range(1, 5), fill_value=0.0).to_numpy() == pytest.approx(0.25, abs=0.03)
+    for made_of, real_of in zip(of_strata(frame), of_strata(real), strict=True):
+        assert np.abs(np.asarray(made_of - real_of)).max() < 0.04
+    assert abs(real["works"].mean() - of_strata(real)[2]) > 0.15
+    flat = synthesize(
+        real, schema=CLUSTERS, unit=unit, epsilon=50.0, delta=1e-6, method="mst", flat=True, ledger="memory"
+    ).model.population(20_000, seed=1)
+    assert flat["works"].mean() == pytest.approx(of_strata(real)[2], abs=0.04)

@@ -20,6 +20,7 @@ from understudy.engine.record_fitting.records import Allowed, fit_records
 from understudy.errors import ConstraintError, UnusableMethod, WorkloadError
 from understudy.mechanisms.drawing import Codes, Drawer
 from understudy.mechanisms.events.numbers import entities_by_number
+from understudy.mechanisms.events.settled import ExactRules, SettledValues
 from understudy.schema import Clique, Constraint, Domain, Schema
 from understudy.schema.entities import GAP_STARTS, NUMBERS, EventColumns, finest
 from understudy.schema.problems import MAX_CELLS
@@ -38,6 +39,8 @@ _ATTEMPTS = 20
 """How often an event that breaks a rule is drawn again before less is asked of it."""
 _NUMBERS = 50_000
 """Numbers of events that are drawn to know their mean."""
+_VALUE_ROUNDS = 50
+"""How often an entity gets other values for what is fixed about it, where no event goes with those that it has."""
 _SUMMARY_ROUNDS = 10
 """How often the events of an entity are drawn again whose summaries do not come out."""
 _GOLDEN = (5.0**0.5 - 1.0) / 2.0
@@ -109,8 +112,8 @@ class EventDrawer:
             Makes the draw repeatable.
         """
         generator = np.random.default_rng(seed)
-        _, _, codes, owner = self._drawn(rows, generator, entities)
-        frame = self._decoded(codes, owner, generator)
+        _, _, codes, owner, known = self._drawn(rows, generator, entities)
+        frame = self._decoded(codes, owner, generator, known)
         assert self.schema.entity is not None
         frame.insert(0, self.schema.entity.id, owner + 1)
         return frame
@@ -136,10 +139,17 @@ class EventDrawer:
         generator = np.random.default_rng(seed)
         if self.linked is None:
             raise WorkloadError("This is a model of one table; draw it with sample.")
-        return self._frames(*self._drawn(rows, generator, entities), generator)
+        who, numbers, codes, owner, known = self._drawn(rows, generator, entities)
+        return self._frames(who, numbers, codes, owner, generator, known)
 
     def _frames(
-        self, who: Codes, numbers: Ints, codes: Codes, owner: Ints, generator: np.random.Generator
+        self,
+        who: Codes,
+        numbers: Ints,
+        codes: Codes,
+        owner: Ints,
+        generator: np.random.Generator,
+        known: SettledValues | None = None,
     ) -> dict[str, pd.DataFrame]:
         """Turn entities and events into linked tables."""
         import pandas as pd
@@ -148,14 +158,16 @@ class EventDrawer:
         entity = schema.entity
         assert entity is not None
         assert linked is not None
-        events = self._decoded(codes, owner, generator)
+        events = self._decoded(codes, owner, generator, known)
         if not entity.min_events:
             events = events.drop(columns=[name for name in self.entity_columns if name in events])
         events.insert(0, entity.reference or entity.id, owner + 1)
         if entity.min_events:
             return {linked[1]: events}
         keys = pd.DataFrame({entity.id: np.arange(1, len(numbers) + 1)})
-        if entity.fixed:
+        if known is not None:
+            keys = pd.concat([keys, known.frame], axis=1)
+        elif entity.fixed:
             own = replace(schema.select(entity.fixed), entity=None)
             columns = {name: who[:, self._place(name)] for name in entity.fixed}
             keys = pd.concat([keys, own.decode(columns, seed=int(generator.integers(1 << 62)))], axis=1)
@@ -173,11 +185,23 @@ class EventDrawer:
 
     def _drawn(
         self, rows: int | None, generator: np.random.Generator, entities: int | None
-    ) -> tuple[Codes, Ints, Codes, Ints]:
-        """Draw entities, their numbers of events, the codes of all events, and whose they are."""
+    ) -> tuple[Codes, Ints, Codes, Ints, SettledValues | None]:
+        """Draw entities, their numbers of events, the codes of all events, whose they are, and values of entities that had to be known first."""
         who, numbers = self._entities(rows, generator, entities)
-        codes, owner = self._walked(who, numbers, generator)
-        return who, numbers, self._fitted(codes, numbers, generator), owner
+        known = None if self.exact is None else self._settled(who, generator)
+        (codes,), known = drawn_events((self,), (who,), (numbers,), known, generator)
+        return who, numbers, codes, np.repeat(np.arange(len(numbers)), numbers), known
+
+    @cached_property
+    def exact(self) -> ExactRules | None:
+        """The rules that tie values of entities to those of their events, if there are any."""
+        return ExactRules.of(self.schema)
+
+    def _settled(self, who: Codes, generator: np.random.Generator) -> SettledValues:
+        """Draw values of what is fixed about entities."""
+        assert self.schema.entity is not None
+        own = replace(self.schema.select(self.schema.entity.fixed), entity=None)
+        return SettledValues.of(own, {name: who[:, self._place(name)] for name in own.names}, generator)
 
     # -- entities ------------------------------------------------------------------------------
 
@@ -397,25 +421,36 @@ class EventDrawer:
 
     # -- events --------------------------------------------------------------------------------
 
-    def _walked(self, who: Codes, numbers: Ints, generator: np.random.Generator) -> tuple[Codes, Ints]:
-        """Draw the events of all entities; again for those whose summaries do not come out as they were drawn, as often as is worth it."""
-        made, owner = self._walked_once(who, numbers, generator)
+    def _walked(
+        self,
+        who: Codes,
+        numbers: Ints,
+        generator: np.random.Generator,
+        known: SettledValues | None = None,
+    ) -> tuple[Codes, Ints, npt.NDArray[np.bool_]]:
+        """Draw the events of all entities; again for those whose summaries do not come out as they were drawn, as often as is worth it.
+
+        Returned are the events, whose they are, and the entities of which some events did not go with the known values: these have none yet.
+        """
+        made, owner, unfit = self._walked_once(who, numbers, generator, known)
         if not self.parts.summaries or not len(owner):
-            return made, owner
+            return made, owner, unfit
         missed = self._missed(who, made, owner)
         starts = np.cumsum(numbers) - numbers
         for _ in range(_SUMMARY_ROUNDS):
-            left = np.flatnonzero((missed > 0) & (numbers > 0))
+            left = np.flatnonzero((missed > 0) & (numbers > 0) & ~unfit)
             if not len(left):
                 break
-            again, mine = self._walked_once(who[left], numbers[left], generator)
+            again, mine, wrong = self._walked_once(
+                who[left], numbers[left], generator, None if known is None else known.of_rows(left)
+            )
             now = self._missed(who[left], again, mine)
-            better = now < missed[left]
+            better = (now < missed[left]) & ~wrong
             rows = better[mine]
             place = np.arange(len(mine)) - (np.cumsum(numbers[left]) - numbers[left])[mine]
             made[(starts[left][mine] + place)[rows]] = again[rows]
             missed[left[better]] = now[better]
-        return made, owner
+        return made, owner, unfit
 
     def _missed(self, who: Codes, events: Codes, owner: Ints) -> Ints:
         """Say of how many summaries of each entity its events tell another story."""
@@ -428,15 +463,23 @@ class EventDrawer:
             found += codes != who[:, self._place(item.name)].astype(np.int64)
         return found
 
-    def _walked_once(self, who: Codes, numbers: Ints, generator: np.random.Generator) -> tuple[Codes, Ints]:
-        """Draw the events of all entities, step by step: everybody's first, then the second of those that have one, and so on."""
+    def _walked_once(
+        self,
+        who: Codes,
+        numbers: Ints,
+        generator: np.random.Generator,
+        known: SettledValues | None,
+    ) -> tuple[Codes, Ints, npt.NDArray[np.bool_]]:
+        """Draw the events of all entities, step by step: everybody's first, then the second of those that have one, and so on. Returned as by `_walked`."""
         parts = self.parts
         owner = np.repeat(np.arange(len(numbers)), numbers)
         starts = np.cumsum(numbers) - numbers
         made = np.zeros((len(owner), who.shape[1]), dtype=who.dtype)
         events = [self._place(name) for name in parts.drawn]
+        unfit = np.zeros(len(numbers), dtype=bool)
+        values = {} if known is None or self.exact is None else self.exact.codes(known)
         for step in range(int(numbers.max(initial=0))):
-            some = np.flatnonzero(numbers > step)
+            some = np.flatnonzero((numbers > step) & ~unfit)
             given = who[some].copy()
             given[:, self._place(parts.place)] = int(step > 0)
             for name, before in parts.before.items():
@@ -444,15 +487,25 @@ class EventDrawer:
                 given[:, self._place(before)] = (
                     made[starts[some] + step - 1, self._place(name)] if step else none
                 )
-            drawn = self._next(given, generator)
+            drawn, left = self._next(given, generator, {name: codes[some] for name, codes in values.items()})
             given[:, events] = drawn[:, events]
             made[starts[some] + step] = given
-        return made, owner
+            unfit[some[left]] = True
+        return made, owner, unfit
 
-    def _next(self, given: Codes, generator: np.random.Generator) -> Codes:
+    def _next(
+        self, given: Codes, generator: np.random.Generator, values: Mapping[str, npt.NDArray[Any]]
+    ) -> tuple[Codes, Ints]:
         """Draw an event for each row of codes; where the model holds none with all that is given, with less of it.
 
         A model that was fitted to noise may rule out what has come about. Then the event before is forgotten first, and then what is fixed.
+
+        Parameters
+        ----------
+        given
+            What is known of each event.
+        values
+            Codes of the known values of its entity, where rules tie them to those of events. Returned beside the events are the rows that did not go with them.
         """
         parts = self.parts
         close = (parts.number, parts.place)
@@ -472,20 +525,29 @@ class EventDrawer:
             names = self.model.schema.domain.canonical(way)
             for _ in range(_ATTEMPTS if self._drawer.rules else 1):
                 if not len(left):
-                    return result
+                    return result, left
                 drawn, possible = self._sample(names, given[left], generator)
                 drawn[:, fixed] = given[np.ix_(left, fixed)]
                 fits = possible & (self._drawer.obey(drawn) if way is ways[0] else self._own_rules(drawn))
+                if values:
+                    fits &= self._allowed(drawn, {name: codes[left] for name, codes in values.items()})
                 result[np.ix_(left[fits], events)] = drawn[np.ix_(fits, events)]
                 left = left[~fits]
                 if not possible.any():
                     break
-        if len(left):
+        if len(left) and not values:
             raise ConstraintError(
                 f"The constraints reject nearly every event that the model draws: {len(left):,} of {len(given):,} could not be filled. Loosen "
                 "the constraints, or fit without the number and order of rows (--flat, flat=True)."
             )
-        return result
+        return result, left
+
+    def _allowed(self, codes: Codes, values: Mapping[str, npt.NDArray[Any]]) -> npt.NDArray[np.bool_]:
+        """Say which events go with known values of their entities."""
+        assert self.exact is not None
+        return self.exact.allow(
+            {name: codes[:, self._place(name)] for name in self.schema.names} | dict(values)
+        )
 
     @cached_property
     def _drawer(self) -> Drawer:
@@ -561,7 +623,13 @@ class EventDrawer:
 
     # -- fitting -------------------------------------------------------------------------------
 
-    def _fitted(self, codes: Codes, numbers: Ints, generator: np.random.Generator) -> Codes:
+    def _fitted(
+        self,
+        codes: Codes,
+        numbers: Ints,
+        generator: np.random.Generator,
+        known: SettledValues | None = None,
+    ) -> Codes:
         """Move events until their marginals are those that the model expects of all events.
 
         The model speaks of records, of which each entity has the same number. An entity with n events has n of them, so its records count n times: the expected
@@ -590,6 +658,8 @@ class EventDrawer:
             held = table if clique[0] == parts.before[name] else table.T
             followed = np.zeros((domain.size(name), domain.size(name)))
             followed[: len(held) - 1] = held[:-1]  # the code for no event is not one that something follows
+            if parts.order is None:  # of two events without an order either may be the first
+                followed = (followed + followed.T) / 2.0
             nothing = held.sum(axis=0) - followed.sum(axis=1)  # as an event, less as an event before
             cliques.append((name, beside[name]))
             targets.append(np.column_stack([followed, np.maximum(nothing, 0.0)]))
@@ -617,7 +687,12 @@ class EventDrawer:
             seed=int(generator.integers(1 << 62)),
         )
         fitted = result.codes[:, : codes.shape[1]].astype(codes.dtype)
-        return self._with_summaries(codes, self._drawer.put_back(codes, fitted, (), ())[0], numbers)
+        fitted = self._drawer.put_back(codes, fitted, (), ())[0]
+        if known is not None and self.exact is not None:
+            owner = np.repeat(np.arange(len(numbers)), numbers)
+            values = {name: part[owner] for name, part in self.exact.codes(known).items()}
+            fitted = np.where(self._allowed(fitted, values)[:, None], fitted, codes)
+        return self._with_summaries(codes, fitted, numbers)
 
     def _with_summaries(self, drawn: Codes, fitted: Codes, numbers: Ints) -> Codes:
         """Return fitted events, with those of entities as they were drawn whose summaries no longer come out."""
@@ -666,15 +741,27 @@ class EventDrawer:
 
     # -- values --------------------------------------------------------------------------------
 
-    def _decoded(self, codes: Codes, owner: Ints, generator: np.random.Generator) -> pd.DataFrame:
+    def _decoded(
+        self,
+        codes: Codes,
+        owner: Ints,
+        generator: np.random.Generator,
+        known: SettledValues | None = None,
+    ) -> pd.DataFrame:
         """Turn codes into values, and put the rows of each entity in order."""
         schema = self.schema
         assert schema.entity is not None
         columns = {name: codes[:, self._place(name)] for name in schema.names}
+        if known is not None and self.exact is not None:
+            schema = self.exact.fine
+            columns |= {name: part[owner] for name, part in self.exact.codes(known).items()}
         frame = schema.decode(columns, seed=int(generator.integers(1 << 62)))
         first = np.searchsorted(owner, owner, side="left")
         for name in schema.entity.fixed:  # values inside a bin are drawn once
-            frame[name] = frame[name].take(first).set_axis(frame.index)
+            if known is not None and name in known.frame:
+                frame[name] = known.frame[name].take(owner).set_axis(frame.index)
+            else:
+                frame[name] = frame[name].take(first).set_axis(frame.index)
         order = schema.entity.order
         if order is not None and self.parts.gap is not None:
             gaps = codes[:, self._place(self.parts.gap)].astype(np.int64)
@@ -689,6 +776,10 @@ class EventDrawer:
                 frame = frame.take(place).reset_index(drop=True)  # a rule ties the value to its row
             else:
                 frame[order] = frame[order].take(place).set_axis(frame.index)
+        settled = {*schema.entity.fixed, order}
+        for item in schema.derived:
+            if item.columns & settled:  # from the values that came to stand there
+                frame[item.name] = item.compute(frame, {name: schema.column(name) for name in item.columns})
         return frame
 
     def _days(self, codes: Ints, gaps: Ints, owner: Ints, generator: np.random.Generator) -> Ints:
@@ -730,3 +821,47 @@ class EventDrawer:
                 high = np.where(fits, np.minimum(high, far), nearest)
             days[now] = low + np.floor(generator.random(len(now)) * (high - low + 1)).astype(np.int64)
         return days
+
+
+def drawn_events(
+    drawers: Sequence[EventDrawer],
+    people: Sequence[Codes],
+    numbers: Sequence[Ints],
+    known: SettledValues | None,
+    generator: np.random.Generator,
+) -> tuple[list[Codes], SettledValues | None]:
+    """Draw the events of the same entities in one or several tables, and move them until their marginals are what the models expect.
+
+    Where rules tie values of entities to those of events, entities whose values go with no event get others, and all their events are drawn again.
+
+    Parameters
+    ----------
+    drawers, people, numbers
+        For each table, what draws it, the entities as its event records, and how many events each has.
+    known
+        Values of what is fixed about the entities, if they have to be known; returned as they are in the end.
+    """
+    walked = [
+        drawer._walked(who, many, generator, known)
+        for drawer, who, many in zip(drawers, people, numbers, strict=True)
+    ]
+    unfit = np.logical_or.reduce([wrong for _, _, wrong in walked])
+    for _ in range(_VALUE_ROUNDS):
+        left = np.flatnonzero(unfit)
+        if not len(left) or known is None:
+            break
+        known = known.again(left, generator)
+        some = known.of_rows(left)
+        for drawer, who, many, (made, _, _) in zip(drawers, people, numbers, walked, strict=True):
+            again, mine, wrong = drawer._walked(who[left], many[left], generator, some)
+            place = np.arange(len(mine)) - (np.cumsum(many[left]) - many[left])[mine]
+            made[(np.cumsum(many) - many)[left][mine] + place] = again
+            unfit[left] = wrong if drawer is drawers[0] else unfit[left] | wrong
+    if unfit.any():
+        raise ConstraintError(
+            f"The rules that tie values of entities to those of their events leave no event for some entities that the model draws: {int(unfit.sum()):,} of {len(unfit):,} could not be filled. Loosen these rules."
+        )
+    return [
+        drawer._fitted(made, many, generator, known)
+        for drawer, many, (made, _, _) in zip(drawers, numbers, walked, strict=True)
+    ], known

@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from understudy.errors import ModelFileError, OutputError, UnderstudyError, WorkloadError
 from understudy.mechanisms.drawing import Codes
-from understudy.mechanisms.events.drawing import EventDrawer, Ints
+from understudy.mechanisms.events.drawing import EventDrawer, Ints, drawn_events
 from understudy.schema import Schema
 from understudy.schema.linked import is_file_name
 
@@ -118,9 +118,12 @@ class RegisterModel:
         drawers = self._drawers
         people, counts = self._people(drawers, rows, entities, generator)
         made: dict[str, pd.DataFrame] = {}
-        for table, drawer, who, many in zip(self.models, drawers, people, counts, strict=True):
-            codes, owner = drawer._walked(who, many, generator)
-            frames = drawer._frames(who, many, drawer._fitted(codes, many, generator), owner, generator)
+        tied = any(drawer.exact is not None for drawer in drawers)
+        known = drawers[0]._settled(people[0], generator) if tied else None
+        events, known = drawn_events(drawers, people, counts, known, generator)
+        for table, drawer, who, many, codes in zip(self.models, drawers, people, counts, events, strict=True):
+            owner = np.repeat(np.arange(len(many)), many)
+            frames = drawer._frames(who, many, codes, owner, generator, known)
             made[table] = frames[table]
             entity = drawer.schema.entity
             assert entity is not None
