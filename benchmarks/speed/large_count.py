@@ -1,6 +1,6 @@
 """Counting 175 marginals of Parquet files, by rows and by persons, on one core and on two: CPU, time, memory.
 
-Run with ``python -m benchmarks.speed.large_count [ROWS ...] [--cores 1,2] [--folder FOLDER] [--out RESULTS.jsonl] [--tenfold]``. Ten columns and an id are simulated, ten rows for each person on
+Run with ``python -m benchmarks.speed.large_count [ROWS ...] [--cores 1,2] [--folder FOLDER] [--out RESULTS.jsonl] [--units rows,persons] [--tenfold]``. Ten columns and an id are simulated, ten rows for each person on
 average, of which three are kept. Every way is a process of its own, bound to its cores. CPU seconds count; the time on a machine that others use
 too is as it came, and the load beside it says how busy the machine was: how much faster two cores are is worth something on an idle machine only.
 
@@ -137,6 +137,7 @@ def main(arguments: list[str] | None = None) -> None:
         "--out", type=Path, default=None, help="append results here, one JSON document per line"
     )
     parser.add_argument("--cores", default="1,2", help="how many, with commas between")
+    parser.add_argument("--units", default="rows,persons", help="rows, persons or both")
     parser.add_argument("--tenfold", action="store_true", help="read the files ten times over")
     parser.add_argument("--count", nargs=4, default=None, help=argparse.SUPPRESS)
     chosen = parser.parse_args(arguments)
@@ -144,7 +145,9 @@ def main(arguments: list[str] | None = None) -> None:
         folder, unit, cores, times = chosen.count
         count(Path(folder), unit, int(cores), int(times))
         return
-    times = TIMES if chosen.tenfold else 1
+    times, units = TIMES if chosen.tenfold else 1, chosen.units.split(",")
+    if set(units) - {"rows", "persons"}:
+        parser.error("--units takes rows, persons or both")
     for rows in chosen.rows or ROWS:
         with tempfile.TemporaryDirectory(dir=chosen.folder) as home:
             folder = Path(home) / "table"
@@ -153,20 +156,21 @@ def main(arguments: list[str] | None = None) -> None:
             seen = f", read {times} times: {times * rows:,}" if times > 1 else ""
             print(f"{rows:,} rows, {size_mb:,.0f} MB{seen}", flush=True)
             expected: dict[str, Any] = {}
-            if times > 1:
+            if times > 1 and "rows" in units:
                 command = [sys.executable, "-m", "benchmarks.speed.large_count", "--count", str(folder)]
-                expected = measured([*command, "rows", chosen.cores.split(",")[0], "1"])
+                expected["sums"] = measured([*command, "rows", chosen.cores.split(",")[0], "1"])["sums"]
+            if times > 1 and "persons" in units:
                 expected["stay"] = rows_that_stay(folder)
             seconds: dict[tuple[str, int], tuple[float, float]] = {}
-            for unit in ("rows", "persons"):
+            for unit in units:
                 for cores in map(int, chosen.cores.split(",")):
                     command = [sys.executable, "-m", "benchmarks.speed.large_count"]
                     found = measured([*command, "--count", str(folder), unit, str(cores), str(times)])
-                    if unit == "rows" and expected:
+                    wanted, stay = found["sums"], found["stay"]
+                    if expected and unit == "rows":
                         wanted = [times * item for item in expected["sums"]]
-                    else:
-                        wanted = found["sums"]
-                    stay = times * expected["stay"] if expected and unit == "persons" else found["stay"]
+                    elif expected:
+                        stay = times * expected["stay"]
                     if found.pop("sums") != wanted or found.pop("stay") != stay:
                         raise SystemExit(f"{unit} as units: not {times} times what the files hold")
                     if times > 1:
@@ -191,6 +195,8 @@ def main(arguments: list[str] | None = None) -> None:
                     faster = seconds[unit, 1][0] / seconds[unit, 2][0]
                     print(f"  {unit:7} as units: two cores are {faster:.2f} times as fast as one")
             for cores in map(int, chosen.cores.split(",")):
+                if len(units) < 2:
+                    break
                 ratio = seconds["persons", cores][1] / seconds["rows", cores][1]
                 print(
                     f"  persons take {ratio:.2f} times the CPU of rows on {cores} core{'s' if cores > 1 else ''}"
