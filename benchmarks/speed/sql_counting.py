@@ -5,14 +5,16 @@ one), ``postgresql://...`` (a server that is running, where a table named ``unde
 cluster (``local-cluster[4,1,2048]``, ``spark://...``); the first two by default.
 
 For every engine: CPU seconds of opening the table (every record is encoded and checked), of counting when the codes are held here, of counting when every question is streamed,
-and of the driver alone, which hands over the same batches to nobody. CPU seconds are those of this process and of its children (Spark's Java and Python); for PostgreSQL those of the
-server are not included. Every count is compared with that of the table in memory. DuckDB is also asked to count by itself (``GROUP BY``), which is what pushing the encoding down would
-save at best: those queries read plain numbers and clean nothing.
+and of the driver alone, which hands over the same batches to nobody. CPU seconds are those of this process and of its children (Spark's Java and Python); those of a PostgreSQL server
+stand beside them. Every count is compared with that of the table in memory. DuckDB and PostgreSQL are also asked to count some marginals by themselves (``GROUP BY``), which is what
+pushing the encoding down would save at best: those queries read plain numbers and clean nothing. The same marginals are streamed for comparison. Where ``adbc-driver-postgresql`` is
+installed, what it takes to hand over the rows stands beside our driver.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import importlib.util
 import os
 import sys
@@ -31,12 +33,15 @@ from understudy.data import ArrowTable, Database, SparkTable, Table, connect, re
 from understudy.data.sql.session import Session
 from understudy.schema import Integer, Schema
 
+SOME = 56
+"""Of every so many marginals one is also counted by the engine itself."""
+
 FILE = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "msnbc" / "msnbc.csv.gz"
 
 
-def cpu() -> float:
-    """CPU seconds of this process and all its descendants so far, ended ones included."""
-    ticks, mine = 0, {os.getpid()}
+def cpu(root: int | None = None) -> float:
+    """CPU seconds of this process, or of another one, and all its descendants so far, ended ones included."""
+    ticks, mine = 0, {os.getpid() if root is None else root}
     stats = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -69,6 +74,8 @@ class Bench:
 
     def __init__(self, table: pa.Table) -> None:
         self.rows = table.num_rows
+        self.server: int | None = None
+        """The process of a server whose CPU seconds are told as well."""
         self.schema = Schema(
             columns=tuple(Integer(name, minimum=0, maximum=17) for name in table.column_names)
         )
@@ -85,12 +92,20 @@ class Bench:
             flush=True,
         )
 
-    def count(self, label: str, what: str, table: Table) -> None:
-        before, wall = cpu(), time.perf_counter()
-        counts = table.count_many(self.cliques)
-        seconds = cpu() - before
-        same = all((one == two).all() for one, two in zip(counts, self.expected, strict=True))
-        self.say(label, what, seconds, f"equal: {same}  ({time.perf_counter() - wall:.1f} s by the clock)")
+    def count(self, label: str, what: str, table: Table, step: int = 1) -> None:
+        cliques, expected = self.cliques[::step], self.expected[::step]
+        before, at_server, wall = cpu(), self.of_server(), time.perf_counter()
+        counts = table.count_many(cliques)
+        seconds, clock = cpu() - before, time.perf_counter() - wall
+        same = all((one == two).all() for one, two in zip(counts, expected, strict=True))
+        told = f"equal: {same}  ({clock:.1f} s by the clock)"
+        self.say(label, what, seconds, told + self.and_server(at_server))
+
+    def of_server(self) -> float:
+        return 0.0 if self.server is None else cpu(self.server)
+
+    def and_server(self, before: float) -> str:
+        return "" if self.server is None else f"  and {cpu(self.server) - before:.2f} s CPU of the server"
 
     def parquet(self, path: Path) -> None:
         before = cpu()
@@ -110,26 +125,39 @@ class Bench:
             session.close()
             return
         query = session.relation.select(*self.schema.names)
-        before = cpu()
+        before, at_server = cpu(), self.of_server()
         assert sum(batch.num_rows for batch in session.batches(query)) == self.rows
-        self.say(label, "driver alone", cpu() - before)
+        self.say(label, "driver alone", cpu() - before, self.and_server(at_server))
         before = cpu()
         table = read_table(session, self.schema)
         self.say(label, "open, codes held", cpu() - before)
         self.count(label, "count, codes held", table)
         table = read_table(session, self.schema, max_memory_mb=0)
         self.count(label, "count, streamed", table)
-        if source.kind == "duckdb":
+        if source.kind in ("duckdb", "postgresql"):
+            self.count(label, f"count, streamed, {len(self.cliques[::SOME])} marginals", table, SOME)
             self.pushed_down(label, session)
         session.close()
 
     def pushed_down(self, label: str, session: Session) -> None:
         """Let the engine count some of the marginals by itself, one query each."""
-        relation, some = session.relation, self.cliques[::56]
-        before = cpu()
+        relation, some = session.relation, self.cliques[::SOME]
+        before, at_server, wall = cpu(), self.of_server(), time.perf_counter()
         for clique in some:
             list(session.batches(relation.group_by(list(clique)).aggregate(n=relation.count())))
-        self.say(label, f"GROUP BY, {len(some)} marginals of {len(self.cliques)}", cpu() - before)
+        told = f"({time.perf_counter() - wall:.1f} s by the clock)" + self.and_server(at_server)
+        self.say(label, f"GROUP BY, {len(some)} marginals of {len(self.cliques)}", cpu() - before, told)
+
+    def by_adbc(self, label: str, url: str) -> None:
+        """Receive the rows by ADBC, if its driver is installed."""
+        if importlib.util.find_spec("adbc_driver_postgresql") is None:
+            return
+        dbapi = importlib.import_module("adbc_driver_postgresql.dbapi")
+        with dbapi.connect(url) as connection, connection.cursor() as cursor:
+            before, at_server = cpu(), self.of_server()
+            cursor.execute(f"SELECT {', '.join(self.schema.names)} FROM understudy_msnbc")
+            assert sum(batch.num_rows for batch in cursor.fetch_record_batch()) == self.rows
+            self.say(label, "ADBC alone, instead of our driver", cpu() - before, self.and_server(at_server))
 
 
 def main() -> None:
@@ -161,7 +189,9 @@ def main() -> None:
             elif engine == "postgres":
                 with services().postgres_server() as server:
                     os.environ["PGPASSFILE"] = str(server.passfile)
+                    bench.server = server.pid
                     on_postgres(bench, server.url, names, written.getvalue().to_pybytes())
+                    bench.server = None
             elif engine.startswith("postgresql://"):
                 on_postgres(bench, engine, names, written.getvalue().to_pybytes())
             else:
@@ -193,6 +223,7 @@ def on_postgres(bench: Bench, url: str, names: list[str], written: bytes) -> Non
             copy.write(written)
         try:
             bench.engine("PostgreSQL", Database(url=url, table="understudy_msnbc"))
+            bench.by_adbc("PostgreSQL", url)
         finally:
             cursor.execute("DROP TABLE understudy_msnbc")
 

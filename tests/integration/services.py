@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
+import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +28,20 @@ class Postgres:
     password: str
     pid: int
     passfile: Path
+    starting: tuple[str, ...] = ()
+
+    def kill(self):
+        """Kill the server as a lack of memory would: without a word to its clients."""
+        os.kill(int((self.folder / "postmaster.pid").read_text().split()[0]), signal.SIGKILL)
+
+    def start(self):
+        """Start it again; what it had left is recovered."""
+        for _ in range(60):
+            done = subprocess.run(self.starting, cwd=self.folder.parent, check=False, capture_output=True)
+            if done.returncode == 0:
+                return
+            time.sleep(0.5)  # processes of the one that was killed still hold its memory
+        raise AssertionError(done.stderr.decode())
 
     def connect(self):
         import psycopg
@@ -132,12 +148,14 @@ def postgres_server():
         )
         options = f"-c listen_addresses=127.0.0.1 -p {port} -k {base} -c fsync=off -c max_parallel_workers=0"
         start = ["-D", str(folder), "-o", options, "-l", str(base / "log"), "-w", "start"]
-        subprocess.run(_as_user([str(binaries / "pg_ctl"), *start]), **quiet)
+        starting = tuple(_as_user([str(binaries / "pg_ctl"), *start]))
+        subprocess.run(starting, **quiet)
         passfile = base / "pgpass"
         passfile.write_text(f"127.0.0.1:{port}:*:clerk:{password}\n")
         passfile.chmod(0o600)
         pid = int((folder / "postmaster.pid").read_text().split()[0])
-        yield Postgres(f"postgresql://clerk@127.0.0.1:{port}/postgres", folder, password, pid, passfile)
+        url = f"postgresql://clerk@127.0.0.1:{port}/postgres"
+        yield Postgres(url, folder, password, pid, passfile, starting)
         subprocess.run(
             _as_user([str(binaries / "pg_ctl"), "-D", str(folder), "-m", "immediate", "-w", "stop"]),
             cwd=base,

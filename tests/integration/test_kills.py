@@ -5,6 +5,7 @@ A kill between a charge and its answer leaves one charge whose answer nobody has
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
@@ -15,7 +16,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from same_release import SPECS, charges, run_release, typed
-from services import missing_spark
+from services import missing_postgres, missing_spark, postgres_server
 
 from understudy.data import Database
 from understudy.data.sql import engines
@@ -37,6 +38,9 @@ MEASURED = {
         "test all acceptance criteria at once",
     ],
 }
+
+STRUCK = 4
+"""The question of the database that finds its server killed: after the table was opened and the first marginals were counted and paid for."""
 
 
 def run(spec, folder, point, number, *source):
@@ -144,3 +148,38 @@ def test_a_connection_killed_in_the_middle_of_a_table_costs_nothing_and_the_rele
     assert not ledger.exists() or charges(ledger) == []
     run_release(source, ledger, spec=PERSONS, noise=None)
     assert charges(ledger) == MEASURED[PERSONS]
+
+
+def test_a_server_that_is_killed_between_answers_and_started_again_is_gone_on_with(tmp_path, monkeypatch):
+    """The whole server dies when some answers were paid for and others were not asked yet.
+
+    Caught: an answer that is paid for again, a release that counts an attempt for it, and one that cannot go on with the table as the server has it now.
+    """
+    if missing_postgres():
+        pytest.skip(missing_postgres())
+    ledger, number = tmp_path / "staff.ledger", itertools.count(1)
+    original = engines.PostgresSession._run
+    with postgres_server() as server:
+        monkeypatch.setenv("PGPASSFILE", str(server.passfile))
+        server.fill("staff", typed())
+        source = Database(url=server.url, table="staff")
+
+        def killing(self, sql):
+            if next(number) == STRUCK:
+                server.kill()
+            yield from original(self, sql)
+
+        with monkeypatch.context() as patch:
+            patch.setattr("understudy.data.sources.load", lambda *_, **__: None)  # every question is streamed
+            patch.setattr(engines.PostgresSession, "_run", killing)
+            with pytest.raises(DataError, match="connection"):
+                run_release(source, ledger, spec=ROWS, noise=None)
+        paid = charges(ledger)
+        assert 0 < len(paid) < len(MEASURED[ROWS])
+        assert paid == MEASURED[ROWS][: len(paid)]
+        with pytest.raises(DataError, match="connection"):
+            run_release(source, ledger, spec=ROWS, noise=None)
+        assert charges(ledger) == paid
+        server.start()
+        run_release(source, ledger, spec=ROWS, noise=None)
+    assert charges(ledger) == MEASURED[ROWS]

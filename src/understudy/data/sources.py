@@ -337,7 +337,7 @@ def read_table(
     watch
         Told how reading and counting of a table on disk goes; see `ArrowTable`.
     checkpoint
-        A private folder where an `ArrowTable` keeps counts so far; see there for what that means.
+        A private folder where an `ArrowTable` or a `SparkTable` of Parquet files keeps counts so far; see there for what that means.
     hold_out
         Read one part of the rows, chosen without a look at their values (`HoldOut`). Not for databases, whose rows have no order, and
         not with ``prepare``. The number of rows that are read is private under every unit.
@@ -378,11 +378,17 @@ def read_table(
         if not isinstance(source, Database | Session):
             raise DataError("A database needs the name of a table too: pass Database(url=..., table=...).")
         refuse_reading_options(separator, encoding, names)
-        if checkpoint is not None:
-            raise DataError("checkpoint= applies to files that are read again; a database counts by itself.")
+        kind_of_source = source.source.kind if isinstance(source, Session) else source.kind
+        if checkpoint is not None and kind_of_source != "spark":
+            raise DataError(
+                "checkpoint= applies to files, read here or by Spark: the snapshot of a database ends with its connection, and a later one "
+                "may hold other rows. Leave it out."
+            )
         source = connect(source) if isinstance(source, Database) else source
-        kind = SparkTable if isinstance(source, SparkSession_) else SqlTable
-        return kind(source, schema, id_column=id_column, prepare=prepare, max_memory_mb=max_memory_mb)
+        words: dict[str, Any] = {"id_column": id_column, "prepare": prepare, "max_memory_mb": max_memory_mb}
+        if isinstance(source, SparkSession_):
+            return SparkTable(source, schema, checkpoint=checkpoint, **words)
+        return SqlTable(source, schema, **words)
     streamed = partial(ArrowTable, watch=watch, checkpoint=checkpoint)
     if hold_out is not None:
         return _read_part(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -12,10 +13,11 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
 
 from understudy.data.files.stream import PARQUET_SUFFIXES, parquet_files
 from understudy.data.persons import id_text
-from understudy.data.sql.session import Session, missing_extra
+from understudy.data.sql.session import Session, missing_extra, on_calendar
 from understudy.data.sql.source import Database, is_path, parts_of_name
 from understudy.errors import DataError
 
@@ -225,7 +227,7 @@ class SparkSession_(Session):
         builder = SparkSession.builder.appName("understudy").config("spark.log.level", "OFF")
         url, options = self.source.url, {}
         if url.startswith("pyspark://"):
-            from urllib.parse import parse_qsl, urlsplit
+            from urllib.parse import parse_qsl
 
             options = dict(parse_qsl(urlsplit(url).query))
             for name, value in options.items():
@@ -259,11 +261,50 @@ class SparkSession_(Session):
             self._paths = [*self._paths, *files]
             self._views += 1
             name = f"understudy_{id(self):x}_{self._views}"
-            self._spark.read.parquet(table).createOrReplaceTempView(name)
+            frame = self._spark.read.parquet(table)
+            if table == self.source.table:
+                self._whole = frame
+            frame.createOrReplaceTempView(name)
             return self._con.table(name)
         if not self.source.immutable:
             raise undeclared(self.source)
         return _named_table(self._con, table)
+
+    @property
+    def files(self) -> list[Path]:
+        """The Parquet files of the table that this machine sees, in the order of their names; none for other tables."""
+        return self._paths
+
+    def require_own_files(self) -> object:
+        """Refuse tables other than Parquet files that this machine sees; return what tells the files from any others."""
+        if not self._paths:
+            raise _no_own_files()
+        self.guarded(lambda: _require_files(self._whole, self._paths))
+        self.require_unchanged()
+        return self._stamp
+
+    def of_files(self, files: Sequence[Path]) -> Any:
+        """Return some of the files of the table as an Ibis expression, read with the types of the whole table."""
+
+        def read() -> Any:
+            reader = self._spark.read.schema(self._whole.schema)
+            if Path(_without_scheme(self.source.table)).is_dir():
+                reader = reader.option("basePath", self.source.table)  # names of folders are columns
+            frame = reader.parquet(*map(path_for_spark, files))
+            _require_files(frame, files)
+            name = f"understudy_{id(self):x}_part"
+            frame.createOrReplaceTempView(name)
+            return on_calendar(self._con.table(name))
+
+        return self.guarded(read)
+
+    def written(self, folder: Path, kinds: str) -> Any:
+        """Return a frame of what executors wrote to a folder."""
+        return self.guarded(lambda: self._spark.read.schema(kinds).parquet(path_for_spark(folder)))
+
+    def slots(self) -> int:
+        """Return how many tasks the cluster runs at a time, about."""
+        return self.guarded(lambda: max(1, int(self._spark.sparkContext.defaultParallelism)))
 
     def frame(self, query: Any) -> Any:
         """Return a query as a frame of Spark, which nothing has run yet."""
@@ -438,9 +479,36 @@ def undeclared(source: Database) -> DataError:
     )
 
 
+_GLOB = re.compile(r"[\\{}\[\]*?]")
+"""What Spark takes for a pattern in a path."""
+
+
+def path_for_spark(path: Path) -> str:
+    """Return a file or folder of this machine as Spark wants to be told: by its path, which is no pattern."""
+    return _GLOB.sub(r"\\\g<0>", f"file://{os.path.abspath(path)}")
+
+
+def _require_files(frame: Any, files: Sequence[Path]) -> None:
+    """Refuse a frame of Spark that reads other files than these, in whatever order."""
+    seen = [unquote(urlsplit(uri).path) for uri in frame.inputFiles() if uri.startswith("file:")]
+    if sorted(seen) != sorted(os.path.abspath(path) for path in files):
+        raise _no_own_files()
+
+
+def _no_own_files() -> DataError:
+    return DataError(
+        "checkpoint= needs Parquet files that this process sees under the path that Spark reads, their names ending in .parquet or .pq: other tables may be divided "
+        "otherwise when they are read again. Leave it out, or name the folder of the files as the table."
+    )
+
+
+def _without_scheme(table: str) -> str:
+    return table.removeprefix("file://")
+
+
 def _local_files(table: str) -> list[Path]:
     """Return the local Parquet files that a name stands for; none if it stands for something else."""
-    path = Path(table.removeprefix("file://"))
+    path = Path(_without_scheme(table))
     if path.is_dir():
         return parquet_files(path)
     return [path] if path.is_file() and path.suffix.lower() in PARQUET_SUFFIXES else []

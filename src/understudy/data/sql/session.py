@@ -196,7 +196,7 @@ class Session:
         self._paths: list[Path] = []
         self._stamp: object = None
         self._closed = False
-        self.relation: Any = self.guarded(lambda: _on_calendar(self._open()))
+        self.relation: Any = self.guarded(lambda: on_calendar(self._open()))
         if self._paths:
             self._stamp = self.guarded(lambda: file_stamp(self._paths))
 
@@ -235,7 +235,7 @@ class Session:
 
     def beside(self, table: str) -> Any:
         """Return another table of the same database as an Ibis expression, seen through the same snapshot."""
-        found = self.guarded(lambda: _on_calendar(self._named(table)))
+        found = self.guarded(lambda: on_calendar(self._named(table)))
         if self._paths:
             self._stamp = self.guarded(lambda: file_stamp(self._paths))
         return found
@@ -289,7 +289,7 @@ class Session:
             self.guarded(self._close)
 
 
-def _on_calendar(relation: Any) -> Any:
+def on_calendar(relation: Any) -> Any:
     """Return a relation with dates and times beyond the years 1 to 9999 moved to the ends, and types that Ibis does not know as text.
 
     An infinite date has no day number and no value in Python: one of them would make a whole table unreadable.

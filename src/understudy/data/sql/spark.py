@@ -16,6 +16,8 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import hashlib
+import os
 import re
 import secrets
 import weakref
@@ -23,6 +25,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
+from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -45,6 +49,7 @@ from understudy.data.persons import (
 )
 from understudy.data.prepare import Preparation
 from understudy.data.sql.engines import SparkSession_
+from understudy.data.sql.saved import SavedWork
 from understudy.data.sql.session import changed
 from understudy.data.sql.table import DatabaseTable
 from understudy.data.table import DEFAULT_CHUNK_ROWS, read_without
@@ -56,6 +61,8 @@ from understudy.schema.columns.column import settle
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from understudy.data.sql.session import Session
+    from understudy.data.sql.source import Database
     from understudy.schema import Clique, Codes, Schema
 
 PIECE_CELLS = 1 << 16
@@ -329,6 +336,10 @@ class SparkTable(DatabaseTable):
         Derived columns and cleaning rules.
     max_memory_mb
         Megabytes of distinct records that are brought here at a time, where a method asks for records.
+    checkpoint
+        A folder of this user alone, on the disk of the driver, where counts so far are kept, so that counting goes on after the end of the driver; for Parquet files that the
+        driver sees. Of a table that is cut by person it holds the key and the rows that stay as well, which executors write there: then it lies on a disk that they share.
+        The files are as private as the table, and removed when a count is complete (:mod:`understudy.data.sql.saved`).
 
     Raises
     ------
@@ -342,12 +353,32 @@ class SparkTable(DatabaseTable):
     """
 
     _session: SparkSession_
+    _saved: SavedWork | None = None
+
+    def __init__(
+        self,
+        source: Database | Session,
+        schema: Schema,
+        *,
+        id_column: str | None = None,
+        prepare: Preparation | None = None,
+        max_memory_mb: int = 1024,
+        checkpoint: str | PathLike[str] | None = None,
+    ) -> None:
+        self._folder = None if checkpoint is None else Path(checkpoint)
+        super().__init__(source, schema, id_column=id_column, prepare=prepare, max_memory_mb=max_memory_mb)
 
     def _begin(self, needed: Sequence[str]) -> None:
         assert isinstance(self._session, SparkSession_)
         self._limit = max(self._limit, 1 << 24)
         self._kept: Any = None
-        self._rows = self._counted([()], self._work(self._schema.names, self._id_column)).rows
+        if self._folder is not None:
+            stamp = self._session.require_own_files()
+            facts = (self._schema.fingerprint(), stamp, repr(self._prepare), version("understudy"))
+            self._saved = SavedWork(self._folder, facts)
+            self._saved.sweep()
+        work = self._work(self._schema.names, self._id_column)
+        self._rows = self._counted([()], work, step="checking").rows
 
     def count_many(self, cliques: Iterable[Sequence[str]]) -> list[Counts]:
         """Return the exact marginals of several cliques; one job for up to ``JOB_CELLS`` cells. Private."""
@@ -355,14 +386,16 @@ class SparkTable(DatabaseTable):
         domain = self._schema.domain
         MarginalCounter(domain, asked)  # refuses what is too large before anything is asked
         found: list[Counts] = []
-        for some in _jobs(domain, asked):
+        for number, some in enumerate(_jobs(domain, asked)):
             counter = MarginalCounter(domain, some)
             if counter.columns:
-                counter = self._counted(some, self._source(counter.columns))
+                counter = self._counted(some, self._source(counter.columns), step=f"counting-{number}")
                 self._require_rows(counter.rows)
             else:
                 counter.add({}, rows=self._rows)
             found += counter.counts()
+        if self._saved is not None:
+            self._saved.forget()
         return found
 
     def distinct(self, columns: Sequence[str]) -> tuple[Codes, Counts]:
@@ -428,7 +461,7 @@ class SparkTable(DatabaseTable):
         """Return the table with at most ``max_rows`` rows per person, by one shuffle; see `Table.truncated`.
 
         The rows that stay are kept as words on the disks of the executors until the table is forgotten. One that is lost is computed
-        again, and is the same, because the key is.
+        again, and is the same, because the key is. With a checkpoint they are also written to its folder, where a later process finds them.
         """
         from pyspark import StorageLevel
 
@@ -436,6 +469,11 @@ class SparkTable(DatabaseTable):
         check_key(key)
         if id_column != self._id_column:
             raise read_without(id_column)
+        if self._saved is not None:
+            key = self._saved.key(id_column, int(max_rows), key)
+            earlier = self._chosen_before(id_column, int(max_rows), key)
+            if earlier is not None:
+                return earlier
         domain = self._schema.domain
         width = RecordWords.of(domain).width
         work = self._work(self._schema.names, id_column)
@@ -455,7 +493,44 @@ class SparkTable(DatabaseTable):
         )
         weakref.finalize(table, _forget, table._kept)
         table._rows = table._counted([()], table._source(self._schema.names)).rows
+        if self._saved is not None:
+            self._write(self._saved, table, int(max_rows), id_column, key)
         return table
+
+    def _chosen_before(self, id_column: str, max_rows: int, key: bytes) -> SparkTable | None:
+        """Return the table of the rows that an earlier process chose by this key and wrote, if it did."""
+        assert self._saved is not None
+        found = self._saved.chosen(max_rows, id_column, hashlib.sha256(key).hexdigest())
+        if found is None:
+            return None
+        place, rows = found
+        kinds = _kinds("r", RecordWords.of(self._schema.domain).width)
+        table = copy.copy(self)
+        table._id_column = None
+        table._kept = self._session.written(place, kinds)
+        table._rows = rows
+        table._require_rows(table._counted([()], table._source(self._schema.names)).rows)
+        return table
+
+    def _write(self, saved: SavedWork, table: SparkTable, max_rows: int, id_column: str, key: bytes) -> None:
+        """Have executors write the rows that stay to the folder of the checkpoint, and see that all of them arrived."""
+        import pyarrow.parquet as pq
+
+        place, number = saved.place(max_rows)
+        told = ""
+        try:
+            self._session.guarded(lambda: table._kept.write.parquet(f"file://{os.path.abspath(place)}"))
+            arrived = self._session.guarded(
+                lambda: sum(pq.read_metadata(file).num_rows for file in place.glob("*.parquet"))
+            )
+        except DataError as error:
+            arrived, told = -1, f" {error}"
+        if arrived != table._rows:
+            raise DataError(
+                f"The rows of persons that stay could not be kept in {str(saved.folder)!r}: with checkpoint=, executors of Spark must see that folder under the same path as "
+                f"this process, as the same user, and with room for the codes of each row. Name such a folder, or leave checkpoint= out.{told}"
+            )
+        saved.keep_chosen(max_rows, table._rows, number, id_column, hashlib.sha256(key).hexdigest())
 
     def require_unchanged(self) -> None:
         """Refuse to go on if the files behind the table changed or Spark cannot be asked any more."""
@@ -470,23 +545,44 @@ class SparkTable(DatabaseTable):
         """Return how executors come to codes: by encoding records, or from those that were chosen by person."""
         return self._work(columns) if self._kept is None else Kept(self._schema.domain, tuple(columns))
 
-    def _encoded(self, work: Work | Kept, function: Callable[..., Any], kinds: str) -> Any:
-        """Return a frame of what a function makes of the partitions of the table."""
+    def _encoded(
+        self, work: Work | Kept, function: Callable[..., Any], kinds: str, files: Sequence[Path] = ()
+    ) -> Any:
+        """Return a frame of what a function makes of the partitions of the table, or of some of its files."""
         if isinstance(work, Kept):
             self._session.require_open()
             self._session.require_unchanged()
             return self._session.guarded(lambda: self._kept.mapInArrow(function, kinds))
         wanted = [*work.columns, *([] if work.id_column is None else [work.id_column])]
         needed = self._prepare.wanted(wanted, self._header)
-        frame = self._session.frame(self._session.relation.select(*needed))
+        relation = self._session.of_files(files) if files else self._session.relation
+        frame = self._session.frame(relation.select(*needed))
         return self._session.guarded(lambda: frame.mapInArrow(function, kinds))
 
-    def _counted(self, cliques: Sequence[Clique], work: Work | Kept) -> MarginalCounter:
-        """Run one job of counting; return a counter with the counts of all rows."""
+    def _counted(self, cliques: Sequence[Clique], work: Work | Kept, *, step: str = "") -> MarginalCounter:
+        """Count all rows: by one job or, where counts so far are kept, by a job for some files after another."""
+        if self._saved is None or not step or isinstance(work, Kept):
+            return self._counted_in_one_job(cliques, work)
+        counter = MarginalCounter(self._schema.domain, cliques)
+        asked = (sorted(counter.columns), work.columns, work.id_column)
+        saved, done = self._saved.counts(step, counter, *asked)
+        files, slots = self._session.files, self._session.slots()
+        while done < len(files):
+            some = SavedWork.portion(files[done:], slots)
+            part = self._counted_in_one_job(cliques, work, some)
+            counter.merge(part.rows, part.state)
+            done += len(some)
+            self._saved.keep_counts(saved, counter, done)
+        return counter
+
+    def _counted_in_one_job(
+        self, cliques: Sequence[Clique], work: Work | Kept, files: Sequence[Path] = ()
+    ) -> MarginalCounter:
+        """Run one job of counting; return a counter with the counts of all rows, or of those of some files."""
         counter = MarginalCounter(self._schema.domain, cliques)
         adders = 1 + sum(totals.nbytes for totals in counter.state) // ADDED_BYTES
         counting = partial(count_partition, work, self._schema.domain, cliques)
-        partial_counts = self._encoded(work, counting, _PIECES)
+        partial_counts = self._encoded(work, counting, _PIECES, files)
         answer = self._collected(
             lambda: partial_counts.repartition(adders, "piece").mapInArrow(add_pieces, _PIECES)
         )

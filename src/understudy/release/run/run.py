@@ -300,7 +300,7 @@ class Release(Work):
             progress("reading", 0.0)
             kind = TransformedTables if self.spec.parts else Transformed
             data = kind(self.spec, self._source, consent=self._consent)
-            with contextlib.closing(data), self._failure_is_an_outcome():
+            with contextlib.closing(data), self._failure_is_an_outcome(data):
                 if self.spec.shares.single:
                     self._single(data, configurations, progress)
                 else:
@@ -314,13 +314,14 @@ class Release(Work):
         return replace(outcome, **given, parts=parts)
 
     @contextlib.contextmanager
-    def _failure_is_an_outcome(self) -> Iterator[None]:
+    def _failure_is_an_outcome(self, data: Source) -> Iterator[None]:
         """End the release, as one that was not accepted, by an error that may depend on the records.
 
         Privacy
         -------
         An error after a charge is an outcome of the mechanism; that it happened is all that is told of it. Errors of the system (a full disk,
-        an interruption) and deliberate ones, whose messages hold public facts, are no outcomes: the release goes on from its journal.
+        an interruption, a database that was lost, files that were written to) and deliberate ones, whose messages hold public facts, are no outcomes: the
+        release goes on from its journal. Whether the table is still there is asked without a look at a record; a look that was charged and failed is in the journal, and fails again.
         """
         try:
             yield
@@ -341,6 +342,7 @@ class Release(Work):
             )
         else:
             return
+        data.require_unchanged()  # outside the handler: what went wrong before is not handed on
         self.state.release_room()
         self.state.conclude({"passed": False, "reason": reason, "day": self.state.get("started")})
         self.state.forget_model()
