@@ -113,6 +113,11 @@ RUNS = (
     _run("options", "accuracy.options"),
     _run("levels", "accuracy.levels"),
     _run("plan-errors", "accuracy.plan_errors", "--write"),
+    _run(
+        "plan-errors-sift",
+        "accuracy.plan_errors",
+        "--methods sift --out .benchmarks/plan_errors_sift",
+    ),
     _run("people", "accuracy.people", "--seeds 3"),
     _run("linked-peer", "accuracy.linked_peer", "--entities 20000 --methods mst:size_sliced --seeds 3"),
     _run("weights", "accuracy.weights", ""),

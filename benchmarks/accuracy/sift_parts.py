@@ -34,7 +34,8 @@ from benchmarks.accuracy.auto import DELTA, fit_cell
 from understudy.mechanisms.allocation import direct_weights
 from understudy.mechanisms.base import total_deviation
 from understudy.mechanisms.graphs.privsyn import select_pairs
-from understudy.mechanisms.marginal import sift
+from understudy.mechanisms.marginal import learner, sift
+from understudy.mechanisms.marginal.dividing import Division
 from understudy.privacy import Accounting, Unit, noise_for
 from understudy.schema import Schema
 
@@ -62,14 +63,14 @@ def _greedily(
     one_cell: float,
     accounting: Accounting,
     worth: float = 1.0,
-) -> sift._Division:
+) -> Division:
     """Choose marginals as PrivSyn does: a measured one has its noise as error, whatever its gap."""
     chosen, errors = select_pairs(
         (weights * cells).tolist(), (weights * gaps).tolist(), one_cell=one_cell, power=2 / 3
     )
     shares = np.zeros(len(gaps))
     shares[chosen] = direct_weights(accounting, weights[chosen].tolist(), cells[chosen].tolist())
-    return sift._Division(shares, errors[-1])
+    return Division(shares, errors[-1])
 
 
 def _two_for_each_column(
@@ -87,7 +88,7 @@ VARIANTS: Mapping[str, Replaced] = {
     "pairs measured once, before triples": ((sift, "_FIRST", 0.6), (sift, "_PARTS", (1.0,))),
     "chosen as in PrivSyn": ((sift, "divide", _greedily),),
     "pairs however poor": ((sift, "_WORTH", 1.0),),
-    "noise left in": ((sift, "nearer", _as_measured),),
+    "noise left in": ((learner, "nearer", _as_measured),),
     "accounting for two measurements a column": ((sift.Sift, "expected_noise", _two_for_each_column),),
 }
 """What is replaced in each variant: an object, the name of a part of it, and the other part."""

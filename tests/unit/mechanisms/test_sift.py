@@ -16,8 +16,10 @@ from understudy.engine.distributions.patched import PatchedModel
 from understudy.errors import BudgetError
 from understudy.marginals import Workload, all_kway, count_codes
 from understudy.mechanisms import Model, create
+from understudy.mechanisms.marginal.dividing import divide, without_noise
 from understudy.mechanisms.marginal.fields import nearer
-from understudy.mechanisms.marginal.sift import Sift, _Learner, divide, without_noise
+from understudy.mechanisms.marginal.learner import Learner
+from understudy.mechanisms.marginal.sift import Sift
 from understudy.privacy import GDP, ZCDP, ApproxDP, Gaussian, Ledger, PureDP, SeededRandomness, Unit
 from understudy.privacy.accounting.accounting import GDP_ACCOUNTING
 from understudy.schema import Integer, Schema
@@ -269,7 +271,7 @@ def test_columns_that_share_an_effect_do_not_become_dependent(monkeypatch: pytes
         return float(np.abs(table - product).sum() / table.sum())
 
     held = dependence()
-    monkeypatch.setattr("understudy.mechanisms.marginal.sift._TWICE", math.inf)
+    monkeypatch.setattr("understudy.mechanisms.marginal.learner._TWICE", math.inf)
     assert held < 0.1 < 0.15 < dependence()
 
 
@@ -298,7 +300,7 @@ def test_noise_is_taken_out_of_pairs_that_only_triples_tell_of() -> None:
     columns = curator.measure_many(
         curator.counts_many([("a",), ("b",), ("c",)]), noise=[Gaussian(3.0)] * 3, purpose="columns"
     )
-    learner = _Learner(Sift(max_model_mb=0.0005), curator, columns, 20_000.0, trust=0.5)
+    learner = Learner(private.schema, columns, 20_000.0, total=None, limit_mb=0.0005, trust=0.5)
     expected = learner.model.marginals([("a", "c")])[0]
     (triple,) = curator.measure_many(
         curator.counts_many([("a", "b", "c")]), noise=[Gaussian(150.0)], purpose="triple"

@@ -49,8 +49,8 @@ def fitting_cliques(
     """Return the marginals that record fitting will use, given a limit on cells.
 
     Every move of a record looks at all marginals of a column. Where more than ``MAX_CLIQUES`` are asked for, as
-    with all triples of fifty columns, the largest are replaced by their marginals over one column less, all of
-    them at once, until few enough are left or only single columns. Then marginals are kept from the smallest up while they fit. One that does not fit is replaced by its
+    with all triples of fifty columns, the widest are replaced by their marginals over one column less, and as many of them as there is room for beside these are kept, spread evenly
+    over the columns (:func:`spread_evenly`). Then marginals are kept from the smallest up while they fit. One that does not fit is replaced by its
     marginals over one column less, unless a kept marginal contains them, and so on. Ask this before
     computing targets: a marginal with many more cells than there are records says little that its
     smaller marginals do not.
@@ -62,7 +62,7 @@ def fitting_cliques(
     (('a', 'b'), ('a', 'c'), ('b', 'c'))
     """
     asked = [clique for clique in dict.fromkeys(map(domain.canonical, cliques)) if clique]
-    asked = _fewer(asked)
+    asked = _fewer(domain, asked)
     kept: set[Clique] = set()
     room, waiting = max_cells, asked
     while waiting:
@@ -82,18 +82,37 @@ def fitting_cliques(
     return tuple(sorted(kept, key=lambda clique: (order.get(clique, len(order)), *map(domain.index, clique))))
 
 
-def _fewer(cliques: list[Clique]) -> list[Clique]:
-    """Replace the widest cliques by their parts until there are at most ``MAX_CLIQUES``, or single columns."""
+def _fewer(domain: Domain, cliques: list[Clique]) -> list[Clique]:
+    """Replace the widest cliques by their parts until there are at most ``MAX_CLIQUES``, or single columns; fill up with cliques of the width that was too much."""
     while len(cliques) > MAX_CLIQUES:
         width = max(map(len, cliques))
         if width == 1:
             break
-        rest = [clique for clique in cliques if len(clique) < width]
-        parts = (
-            part for clique in cliques if len(clique) == width for part in combinations(clique, width - 1)
-        )
-        cliques = list(dict.fromkeys([*rest, *parts]))
+        wide = [clique for clique in cliques if len(clique) == width]
+        narrow = [clique for clique in cliques if len(clique) < width]
+        parts = (part for clique in wide for part in combinations(clique, width - 1))
+        cliques = list(dict.fromkeys([*narrow, *parts]))
+        if len(cliques) < MAX_CLIQUES:
+            return [*cliques, *spread_evenly(domain, wide, MAX_CLIQUES - len(cliques))]
     return cliques
+
+
+def spread_evenly(domain: Domain, cliques: Sequence[Clique], number: int) -> list[Clique]:
+    """Return so many of the cliques, so that every column, and every pair of columns, is in about as many as any other.
+
+    Cliques are taken by the sum of the positions of their columns, modulo the number of columns: of all triples of ``d`` columns, those of one sum hold every pair of columns at most
+    once. A choice of small ones, or of those that come first, would say nothing of most columns.
+
+    Examples
+    --------
+    >>> domain = Domain(("a", "b", "c", "d"), (2, 2, 2, 2))
+    >>> spread_evenly(domain, list(combinations(domain.names, 2)), 3)
+    [('a', 'b'), ('b', 'd'), ('c', 'd')]
+    """
+    position = {name: place for place, name in enumerate(domain.names)}
+    turn = [sum(position[name] for name in clique) % len(domain) for clique in cliques]
+    chosen = sorted(range(len(cliques)), key=turn.__getitem__)[:number]
+    return [cliques[place] for place in sorted(chosen)]
 
 
 def set_goals(

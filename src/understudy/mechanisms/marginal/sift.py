@@ -13,24 +13,21 @@ import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from understudy.curator import Curator
-from understudy.engine import GraphicalModel, candidate_sizes, estimate
-from understudy.engine.distributions.patched import PatchedModel, rake
 from understudy.engine.graphical.targets import estimate_total
 from understudy.inference import RoundLog, answer_each
 from understudy.marginals import Measurement, Statistic, Workload, in_batches
-from understudy.mechanisms.allocation import cells_of, direct_weights, noises, noises_by_size, workload_for
+from understudy.mechanisms.allocation import cells_of, noises, noises_by_size, workload_for
 from understudy.mechanisms.base import (
     Fitted,
     Plan,
     Progress,
     Synthesizer,
     planned,
-    support_of,
     total_deviation,
 )
-from understudy.mechanisms.graphs.privsyn import select_pairs, share_power
-from understudy.mechanisms.marginal.aim import AIM, ColumnSmoother
-from understudy.mechanisms.marginal.fields import nearer
+from understudy.mechanisms.marginal.aim import AIM
+from understudy.mechanisms.marginal.dividing import Division, divide, without_noise
+from understudy.mechanisms.marginal.learner import CELLS_AT_ONCE, Learner, averaged
 from understudy.mechanisms.marginal.public import (
     Answers,
     as_public,
@@ -65,8 +62,6 @@ _GAP_SHARES = ((0.02, 0.02), (0.06, 0.06))
 """The share of the budget for distances: where the first, smaller one would leave them with noise of so many of the rows or less, and where with so many or more."""
 _FOR_COLUMNS = 0.45
 """The share of the budget for columns is this much times the root of what their noise would be, as shares of the rows and of all columns together, with the whole budget."""
-_KINDS, _WEIGHINGS = 12, 300
-"""Distances are a mixture of so many exponential distributions, whose weights are found in so many steps."""
 _HOPELESS = 0.2
 """Above this the dependences are not measured, and rounds of AIM spend everything: what they showed would mostly be noise."""
 _CLEARLY = 0.6
@@ -81,10 +76,8 @@ _FIRST = 0.3
 """Share of the rest that measures pairs before the distances of triples are released, where pairs may be measured again for no more than one measurement would cost."""
 _PARTS = (0.0, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0)
 """Shares of what is left then that triples may get; the one with the least expected error is taken, and pairs are measured again with the others."""
-_TWICE = 2.0
-"""A pair that is not measured is held at independence where the model has it this many times as far from there as its distance says. At twice the true distance independence is nearer to the records, by the triangle inequality."""
-_CELLS_AT_ONCE = 20_000_000
-"""Triples are compared with the model in batches of so many cells."""
+_MODEL_MB, _MODEL_MB_PER_PAIR, _MOST_MODEL_MB = 5.0, 0.02, 40.0
+"""Size of the junction tree: at least, for each pair of columns, and at most. A small tree holds few of the pairs of many columns; the time of a fit grows with it."""
 _EVEN_ROUNDS = 12
 """About so many times the model is fitted between choices, whatever the number of rounds."""
 
@@ -132,7 +125,7 @@ class Sift(Synthesizer):
     measure_share
         Share of each round's cost that measures; the rest chooses.
     max_model_mb
-        Largest junction tree of the graphical model, in megabytes.
+        Largest junction tree of the graphical model, in megabytes; by default 5, and .02 for each pair of columns where that is more, up to 40.
     max_cells
         Largest marginal that may be measured.
     max_candidates
@@ -180,7 +173,7 @@ class Sift(Synthesizer):
     pair_share: float | None = None
     rounds: int | None = None
     measure_share: float = 0.9
-    max_model_mb: float = 5.0
+    max_model_mb: float | None = None
     max_cells: int = 20_000
     max_candidates: int = 5_000
     prior: Answers | None = None
@@ -200,10 +193,24 @@ class Sift(Synthesizer):
             [] if share is None or 0 < share < 1 else [f"pair_share ({share!r}) must be between 0 and 1."],
             at_least(self, 1, "rounds", "max_cells", "max_candidates", optional=True),
             at_least(self, 0, "column_noise", optional=True),
-            positive(self, "max_model_mb"),
+            positive(self, "max_model_mb", optional=True),
         )
 
     # ------------------------------------------------------------------ public facts
+
+    def model_mb(self, domain: Domain) -> float:
+        """Return the size of the largest junction tree: a rule on the number of columns.
+
+        Examples
+        --------
+        >>> wide = Domain(tuple(f"c{number}" for number in range(40)), (2,) * 40)
+        >>> Sift().model_mb(wide), Sift().model_mb(wide.project(wide.names[:10])), Sift(max_model_mb=8.0).model_mb(wide)
+        (15.6, 5.0, 8.0)
+        """
+        if self.max_model_mb is not None:
+            return self.max_model_mb
+        by_pairs = _MODEL_MB_PER_PAIR * math.comb(len(domain), 2)
+        return min(_MOST_MODEL_MB, max(_MODEL_MB, by_pairs))
 
     def _largest_gap_share(self) -> float:
         return _GAP_SHARES[1][1] if self.gap_share is None else self.gap_share
@@ -316,7 +323,7 @@ class Sift(Synthesizer):
         domain = schema.domain
         pairs, cliques = self._candidates(domain)
         require_same_columns(self.prior, domain)
-        require_fixed(schema, [(name,) for name in domain.names], self.max_model_mb)
+        require_fixed(schema, [(name,) for name in domain.names], self.model_mb(domain))
         accounting = self.accounting(budget, schema, unit)
         whole = accounting.total(budget)
         require_certificate(
@@ -363,7 +370,7 @@ class Sift(Synthesizer):
                 domain, [((name,), own) for name, own in zip(domain.names, columns, strict=True)]
             ),
             # with too few rows, which only the first look tells, the model is that of AIM
-            model_cells=cells_of(max(self.max_model_mb, AIM.max_model_mb))
+            model_cells=cells_of(max(self.model_mb(domain), AIM.max_model_mb))
             + sum(domain.cells(pair) for pair in pairs),
             notes=tuple(notes),
         )
@@ -392,8 +399,13 @@ class Sift(Synthesizer):
             )
         share, number = self._later(relative, len(domain))
         progress("dependences", 0.05)
-        learner = _Learner(
-            self, curator, measured, rows, trust=_between(relative, (0.0175, 1.0), (0.0375, 0.5))
+        learner = Learner(
+            curator.schema,
+            measured,
+            rows,
+            total=curator.rows.total,
+            limit_mb=self.model_mb(domain),
+            trust=_between(relative, (0.0175, 1.0), (0.0375, 0.5)),
         )
         gap_share = self._gap_share(accounting, unit, total, len(pairs), rows)
         gaps, statistics = self._dependences(
@@ -460,7 +472,7 @@ class Sift(Synthesizer):
         return min(wanted, 0.5 * (curator.remaining - reserve))
 
     def _dependences(
-        self, curator: Curator, learner: _Learner, pairs: Sequence[Clique], cost: float, rows: float
+        self, curator: Curator, learner: Learner, pairs: Sequence[Clique], cost: float, rows: float
     ) -> tuple[Array, list[Statistic]]:
         """Release how far pairs of columns are from what would be known of them if they were not measured; return it without noise, in rows."""
         columns = learner.columns()
@@ -508,7 +520,7 @@ class Sift(Synthesizer):
         *,
         felt: float,
         worth: float = 1.0,
-    ) -> _Division:
+    ) -> Division:
         """Divide a cost between the marginals that are worth their noise, by released numbers alone."""
         accounting = curator.accounting
         return divide(
@@ -523,7 +535,7 @@ class Sift(Synthesizer):
     def _beyond_pairs(
         self,
         curator: Curator,
-        learner: _Learner,
+        learner: Learner,
         batch: _Batch,
         found: Sequence[Measurement],
         triples: Sequence[Clique],
@@ -552,7 +564,7 @@ class Sift(Synthesizer):
                     curator, triples, gaps, weights, part * left, felt=_FELT_TRIPLES, worth=_WORTH_TRIPLES
                 )
             else:
-                made = _Division(np.zeros(len(gaps)), float(np.dot(_importance(triples, weights), gaps)))
+                made = Division(np.zeros(len(gaps)), float(np.dot(_importance(triples, weights), gaps)))
             if best is None or made.error < best[0]:
                 best = made.error, part, made.shares
         assert best is not None
@@ -568,7 +580,7 @@ class Sift(Synthesizer):
                 batch.measure(curator, (1 - part) * left, f"measure {len(found)} pairs of columns again")
             )
             learner.forget()
-            learner.learn([_both(*two) for two in zip(found, done[0], strict=True)], batch.gaps)
+            learner.learn([averaged(*two) for two in zip(found, done[0], strict=True)], batch.gaps)
         if chosen:
             more = _Batch(tuple(triples[place] for place in chosen), shares[chosen].tolist(), far[chosen])
             done.append(
@@ -584,7 +596,7 @@ class Sift(Synthesizer):
     @staticmethod
     def _distances(
         curator: Curator,
-        learner: _Learner,
+        learner: Learner,
         triples: Sequence[Clique],
         cost: float,
         statistics: list[Statistic],
@@ -598,7 +610,7 @@ class Sift(Synthesizer):
         """
         noise = distance_noise(curator.accounting, curator.unit, cost, len(triples))
         sealed = []
-        for group in in_batches(triples, curator.domain.cells, most=_CELLS_AT_ONCE):
+        for group in in_batches(triples, curator.domain.cells, most=CELLS_AT_ONCE):
             answers = learner.model.marginals(group)
             sealed += [
                 counts.l1_distance(answer)
@@ -619,7 +631,7 @@ class Sift(Synthesizer):
     def _rounds(
         self,
         curator: Curator,
-        learner: _Learner,
+        learner: Learner,
         log: RoundLog,
         cliques: Sequence[Clique],
         weights: dict[Clique, float],
@@ -662,14 +674,6 @@ class Sift(Synthesizer):
 
 
 @dataclass(frozen=True, eq=False)
-class _Division:
-    """How a cost is divided between marginals, nothing for those that are not measured, and the error to expect."""
-
-    shares: Array
-    error: float
-
-
-@dataclass(frozen=True, eq=False)
 class _Batch:
     """Marginals that are measured together: their shares of a cost, and how far they are expected to be from the model, in rows."""
 
@@ -684,80 +688,6 @@ class _Batch:
             noise=noises(curator.accounting, curator.unit, cost, self.shares),
             purpose=purpose,
         )
-
-
-def divide(
-    gaps: Array, cells: Array, weights: Array, *, one_cell: float, accounting: Accounting, worth: float = 1.0
-) -> _Division:
-    """Divide a cost between marginals so that the error to expect is least.
-
-    A marginal that is not measured has its gap ``g`` as error. One that is measured with noise ``v`` has ``g v / sqrt(g² + v²)``, since noise is taken out by what was expected of it.
-    Where costs add up as precisions do, ``v = one_cell n / sqrt(x)`` for ``n`` cells and a share ``x``, the error ``g m / sqrt(g² x + m²)`` with ``m = one_cell n`` is convex in ``x``, and so the
-    best shares are those at which the error falls equally fast everywhere, or that are zero. Under pure budgets it is not convex: marginals are chosen greedily as in PrivSyn.
-
-    Parameters
-    ----------
-    gaps
-        How far the marginals are from what is known of them, in rows.
-    cells, weights
-        Their cells, and how much they matter.
-    one_cell
-        Expected absolute noise of a cell that gets the whole cost, as far as it is felt.
-    worth
-        Marginals are left out that would keep more than this part of their gap as error. How far noise can be taken out is not known exactly, so that many poor measurements are worse than the formula says.
-
-    Examples
-    --------
-    >>> from understudy.privacy.accounting.accounting import GDP_ACCOUNTING
-    >>> divide(np.array([900.0, 5.0, 400.0]), np.full(3, 4.0), np.ones(3), one_cell=2.0, accounting=GDP_ACCOUNTING).shares.round(2).tolist()
-    [0.5, 0.0, 0.5]
-    """
-    if accounting.name == "pure":
-        chosen, errors = select_pairs(
-            (weights * cells).tolist(),
-            (weights * gaps).tolist(),
-            one_cell=one_cell,
-            power=share_power(accounting.name),
-        )
-        shares = np.zeros(len(gaps))
-        shares[chosen] = direct_weights(accounting, weights[chosen].tolist(), cells[chosen].tolist())
-        return _Division(shares, errors[-1])
-    far, noise = np.maximum(gaps, 1e-9), one_cell * cells
-    shares = np.zeros(len(gaps))
-    hopeful = np.flatnonzero(weights > 0)
-    while len(hopeful):
-        found = _least_error(far[hopeful], noise[hopeful], weights[hopeful])
-        kept = _error_kept(far[hopeful], noise[hopeful], found)
-        poor = int((kept > worth).sum())
-        if not poor:
-            shares[hopeful] = found
-            break
-        hopeful = np.sort(hopeful[np.argsort(-kept, kind="stable")[(poor + 1) // 2 :]])
-    return _Division(shares, float(np.dot(weights, far * _error_kept(far, noise, shares))))
-
-
-def _error_kept(far: Array, noise: Array, shares: Array) -> Array:
-    """Return the part of its gap that is left of a marginal's error with a share of a cost."""
-    return np.asarray(noise / np.sqrt(far**2 * shares + noise**2))
-
-
-def _least_error(far: Array, noise: Array, weights: Array) -> Array:
-    """Return the shares at which the errors of :func:`divide` fall equally fast, found by bisection on how fast."""
-    steep = (
-        np.log(weights) + 3 * np.log(far) - 2 * np.log(noise)
-    )  # how fast an error falls at first, but for a factor
-    later = steep.max() - steep
-
-    def at(slower: float) -> Array:
-        """Return the shares at which no error falls faster than the steepest at first, slowed down by so much on a logarithmic scale."""
-        return np.asarray(np.square(noise / far) * np.expm1(np.maximum(0.0, 2 / 3 * (slower - later))))
-
-    low, high = 0.0, float((later + 1.5 * np.log1p(np.square(far / noise))).min())  # one gets everything
-    for _ in range(200):
-        middle = (low + high) / 2
-        low, high = (middle, high) if float(at(middle).sum()) < 1 else (low, middle)
-    found = at(high)
-    return np.asarray(found / found.sum())
 
 
 def _first(accounting: Accounting) -> float | None:
@@ -778,12 +708,6 @@ def _noise_of_parts(triples: Sequence[Clique], found: Sequence[Measurement]) -> 
     )
 
 
-def _both(one: Measurement, other: Measurement) -> Measurement:
-    """Return the weighted mean of two measurements of the same columns."""
-    values, variance = _together([(one.values, one.variance), (other.values, other.variance)])
-    return Measurement(one.clique, values, "gaussian", math.sqrt(variance))
-
-
 def _importance(cliques: Sequence[Clique], weights: Mapping[Clique, float]) -> list[float]:
     """Return how much each marginal matters, one on average."""
     own = [weights[clique] for clique in cliques]
@@ -794,203 +718,3 @@ def _importance(cliques: Sequence[Clique], weights: Mapping[Clique, float]) -> l
 def _deviation(noise: Noise) -> float:
     """Return the standard deviation of normal noise with the same expected absolute value."""
     return expected_absolute_noise(noise) * math.sqrt(math.pi / 2)
-
-
-def without_noise(gaps: Array, noise: float) -> Array:
-    """Return the posterior means of distances that were released with normal noise.
-
-    Distances are thought to come from a mixture of exponential distributions, whose weights are those under which the released numbers are likeliest: of many columns most pairs
-    are close to independent and a few are far from it. Distances below the noise are mostly noise: without this, the largest of many of them would look dependent.
-
-    Examples
-    --------
-    >>> without_noise(np.array([-20.0, 5.0, 900.0]), 10.0).round().tolist()
-    [1.0, 4.0, 900.0]
-    """
-    from scipy.stats import norm
-
-    means = np.geomspace(0.05 * noise, max(float(gaps.max()), noise), _KINDS)[:, None]
-    shifted = gaps - noise**2 / means
-    scaled = shifted / noise
-    positive_part = norm.logcdf(scaled)
-    likely = noise**2 / (2 * means**2) - gaps / means - np.log(means) + positive_part
-    posterior = shifted + noise * np.exp(norm.logpdf(scaled) - positive_part)
-    weights = np.full((_KINDS, 1), 1 / _KINDS)
-    for _ in range(_WEIGHINGS):
-        own = np.log(weights) + likely
-        own = np.exp(own - own.max(axis=0))
-        own /= own.sum(axis=0)
-        weights = (own.sum(axis=1, keepdims=True) + 0.5) / (len(gaps) + 0.5 * _KINDS)
-    return np.asarray((own * posterior).sum(axis=0))
-
-
-class _Learner:
-    """The model while it is learnt from released numbers: a graphical model, and patches for what it has no room for.
-
-    Parameters
-    ----------
-    trust
-        How far noise is taken out of pairs by what the model expects: 1 by the posterior mean, 0 not at all. Of triples, and of pairs that only triples tell of, it is always taken out.
-    """
-
-    def __init__(
-        self, options: Sift, curator: Curator, columns: Sequence[Measurement], rows: float, *, trust: float
-    ) -> None:
-        self.rows, self._trust = rows, trust
-        self._domain, self._limit = curator.domain, options.max_model_mb
-        self._support = support_of(curator.schema)
-        self._total = curator.rows.total
-        self._columns = ColumnSmoother(curator.schema).targets(columns, rows=rows)
-        self._held = self._from_the_start()
-        self._targets: list[Measurement] = []
-        self._outside: dict[Clique, list[Measurement]] = {}
-        self._believed: list[Clique] = []
-        self._tree: GraphicalModel | None = None
-        self.public: dict[Clique, tuple[Array, float]] = {}
-        """Pairs of columns of which public data is believed: its table in rows, and how far the records are from it."""
-        self.from_independence: dict[Clique, float] = {}
-        """How far pairs of columns are from independence, in rows, with a deviation of the noise that this was released with."""
-        self.model = self.refit()
-
-    def _from_the_start(self) -> list[Clique]:
-        """Return the columns of rules, and single columns."""
-        return [*(clique for clique, _ in self._support), *((name,) for name in self._domain.names)]
-
-    def columns(self) -> dict[str, Array]:
-        """Return the single columns as the model has them now."""
-        names = self._domain.names
-        return dict(zip(names, self.model.marginals([(name,) for name in names]), strict=True))
-
-    def believe(self, pairs: Sequence[Clique]) -> None:
-        """Take what public data says of those of the pairs for which it is believed."""
-        self._believed = taken = [pair for pair in pairs if pair in self.public]
-        for pair in sorted(taken, key=lambda pair: self.public[pair][1]):
-            table, distance = self.public[pair]
-            deviation = max(0.5, distance / table.size * math.sqrt(math.pi / 2))
-            self._hold(Measurement(pair, table, "gaussian", deviation), table)
-        if taken:
-            self.refit()
-
-    def forget(self) -> None:
-        """Forget every measurement but those of single columns; public data stays believed."""
-        self._held = self._from_the_start()
-        self._targets, self._outside, self._tree = [], {}, None
-        self.refit()
-        self.believe(self._believed)
-
-    def learn(self, found: Sequence[Measurement], gaps: Array) -> None:
-        """Learn marginals that were measured at once, the clearest first: what they say is expected of the others."""
-        clear = [gap / (item.scale * item.values.size) for item, gap in zip(found, gaps, strict=True)]
-        order = sorted(range(len(found)), key=lambda place: -clear[place])
-        begun, step = 0, max(4, len(self._domain) // 2)
-        while begun < len(order):
-            part = [found[place] for place in order[begun : begun + step]]
-            for item, expected in zip(
-                part, self.model.marginals([item.clique for item in part]), strict=True
-            ):
-                self.add(item, self._likelier(item.clique, item.values, expected))
-            self.refit()
-            begun, step = begun + step, 2 * step
-        self._hold_independent()
-
-    def _hold_independent(self) -> None:
-        """Hold pairs at independence that the model has far from there although their released distance says that they are near.
-
-        Two columns that depend on a third one become dependent in a model that knows no more than that, whether they are or not.
-        """
-        known = {frozenset(clique) for clique in (*self._held, *self._outside) if len(clique) == 2}
-        pairs = [pair for pair in self.from_independence if frozenset(pair) not in known]
-        columns = self.columns()
-        held = False
-        for group in in_batches(pairs, self._domain.cells, most=_CELLS_AT_ONCE):
-            for pair, answer in zip(group, self.model.marginals(group), strict=True):
-                left, right = (columns[name] for name in pair)
-                product = np.outer(left, right) / max(1e-9, float(left.sum()))
-                gap = self.from_independence[pair]
-                if float(np.abs(answer - product).sum()) > _TWICE * gap:
-                    deviation = max(0.5, gap / product.size * math.sqrt(math.pi / 2))
-                    self._hold(Measurement(pair, product, "gaussian", deviation), product)
-                    held = True
-        if held:
-            self.refit()
-
-    def add(self, item: Measurement, expected: Array) -> None:
-        """Take in a measurement of which the model expected something before."""
-        trust = self._trust if item.values.ndim < 3 else 1.0
-        self._hold(item, _cleared(item.values, expected, item.variance, trust))
-
-    def _hold(self, item: Measurement, cleared: Array) -> None:
-        """Put a table without its noise into the tree, or the measurement among the patches where there is no room."""
-        if candidate_sizes(self._domain, self._held, [item.clique], limit_mb=self._limit)[0] <= self._limit:
-            self._held.append(item.clique)
-            self._targets.append(Measurement(item.clique, cleared, "gaussian", math.sqrt(item.variance)))
-        else:
-            self._outside.setdefault(item.clique, []).append(item)
-
-    def _likelier(self, pair: Clique, noisy: Array, expected: Array) -> Array:
-        """Return what public data says of a pair that was measured, where that is nearer to the measurement than what the model expects."""
-        if pair not in self.public:
-            return expected
-        table = self.public[pair][0]
-        gaps = [float(np.square(noisy - other).sum()) for other in (table, expected)]
-        return table if gaps[0] < gaps[1] else expected
-
-    def refit(self, *, thorough: bool = False) -> PatchedModel:
-        """Fit the graphical model again, and the patches to it."""
-        self._tree = estimate(
-            self._domain,
-            [*self._columns, *self._targets],
-            total=self._total,
-            zeros=self._support,
-            warm_start=self._tree,
-            thorough=thorough,
-        )
-        self.model = PatchedModel(self._domain, self._tree, self._patches(self._tree))
-        return self.model
-
-    def _patches(self, tree: GraphicalModel) -> tuple[tuple[Clique, Array], ...]:
-        """Return tables of what the tree has no room for: pairs first, then triples that agree with them."""
-        known: dict[Clique, list[tuple[Array, float]]] = {}
-        for clique, items in self._outside.items():
-            for item in items:
-                for part in combinations(clique, 2):
-                    over = tuple(axis for axis, name in enumerate(clique) if name not in part)
-                    summed = math.prod(item.values.shape[axis] for axis in over)
-                    known.setdefault(part, []).append((item.values.sum(axis=over), item.variance * summed))
-        pairs = list(known)
-        columns = dict(
-            zip(self._domain.names, tree.marginals([(name,) for name in self._domain.names]), strict=True)
-        )
-        patches: list[tuple[Clique, Array]] = []
-        for pair, expected in zip(pairs, tree.marginals(pairs), strict=True):
-            noisy, variance = _together(known[pair])
-            trust = self._trust if pair in self._outside else 1.0
-            table = self._patch(noisy, self._likelier(pair, noisy, expected), variance, expected > 0, trust)
-            margins = [((axis,), columns[name]) for axis, name in enumerate(pair)]
-            patches.append((pair, rake(table, margins, sweeps=20)))
-        model = PatchedModel(self._domain, tree, tuple(patches))
-        larger = [clique for clique in self._outside if len(clique) > 2]
-        for clique, expected in zip(larger, model.marginals(larger), strict=True):
-            noisy, variance = _together([(item.values, item.variance) for item in self._outside[clique]])
-            patches.append((clique, self._patch(noisy, expected, variance, expected > 0, 1.0)))
-        return tuple(patches)
-
-    @staticmethod
-    def _patch(
-        noisy: Array, expected: Array, variance: float, possible: npt.NDArray[np.bool_], trust: float
-    ) -> Array:
-        """Return the table that a measurement and what was expected say together."""
-        table = np.where(possible, np.maximum(0.0, _cleared(noisy, expected, variance, trust)), 0.0)
-        found = float(table.sum())
-        return table * (float(expected.sum()) / found) if found > 0 else np.where(possible, expected, 0.0)
-
-
-def _cleared(noisy: Array, expected: Array, variance: float, trust: float) -> Array:
-    """Return a table without its noise as far as what was expected is trusted."""
-    return trust * nearer(noisy, expected, variance) + (1 - trust) * noisy
-
-
-def _together(known: Sequence[tuple[Array, float]]) -> tuple[Array, float]:
-    """Return the weighted mean of measurements of the same columns, and its variance."""
-    precision = sum(1 / variance for _, variance in known)
-    return np.asarray(sum(values / variance for values, variance in known) / precision), 1 / precision
