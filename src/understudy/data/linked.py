@@ -349,9 +349,7 @@ def _numbers(
     assert entity is not None
     if not own.is_unique:
         raise _repeated(_pair(schemas[0])[0], entity.id)
-    keys = pd.Index(
-        read_keys(source.tables[table], entity.reference or entity.id, **written), dtype=object
-    )
+    keys = pd.Index(read_keys(source.tables[table], entity.reference or entity.id, **written), dtype=object)
     where = own.get_indexer(keys)
     return np.minimum(np.bincount(where[where >= 0], minlength=len(own)), entity.max_events)
 

@@ -71,7 +71,9 @@ def test_the_mark_of_a_draft_is_private_and_goes_away_with_it() -> None:
 
 def test_a_specification_does_not_take_a_schema_that_holds_the_mark() -> None:
     """Before, it was refused by the fit alone: a design, an agreement and the specification to be published could show the rare values."""
-    column = draft(pd.DataFrame({"diagnosis": ["flu"] * 90 + ["plague", "Ebola (Mr Smith)"]})).schema.columns[0]
+    column = draft(pd.DataFrame({"diagnosis": ["flu"] * 90 + ["plague", "Ebola (Mr Smith)"]})).schema.columns[
+        0
+    ]
     plain = {
         "name": "wards",
         "source": {"table": "wards"},
