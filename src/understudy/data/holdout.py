@@ -22,6 +22,7 @@ from understudy.data.identity import digest_content
 from understudy.data.persons import id_text
 from understudy.data.private_files import write_private
 from understudy.errors import DataError
+from understudy.schema.coding.reading import distinct_entries
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -266,7 +267,10 @@ class HoldOut:
         import pandas as pd
 
         ids = frame.iloc[:, names.index(self.id_column)]
-        places, distinct = pd.factorize(ids.mask(ids.isna()))  # missing in any spelling is nobody
+        ids = ids.mask(ids.isna())  # missing in any spelling is nobody
+        # pandas takes some ids for equal that are not those of one person (True and 1, texts up to a NUL character), and the first would decide for all
+        apart = ids.dtype == object or isinstance(ids.dtype, pd.StringDtype)
+        places, distinct = distinct_entries(ids) if apart else pd.factorize(ids)
         kept = np.append(self.chosen_persons(list(distinct)), True)  # rows of nobody are refused later
         return frame[kept[places]]
 

@@ -317,7 +317,7 @@ def register_pairs(
         )
     source = _all_fetched(source, schemas, numbers)
     before = file_stamps(source.tables.values())
-    own = pd.Index(read_keys(source.tables[entities], key, **written))
+    own = pd.Index(read_keys(source.tables[entities], key, **written), dtype=object)
     known = _frame(source.tables[entities], **written)
     if len(known) != len(own):
         raise _changed()
@@ -349,7 +349,7 @@ def _numbers(
     assert entity is not None
     if not own.is_unique:
         raise _repeated(_pair(schemas[0])[0], entity.id)
-    keys = pd.Index(read_keys(source.tables[table], entity.reference or entity.id, **written))
+    keys = pd.Index(read_keys(source.tables[table], entity.reference or entity.id, **written), dtype=object)
     where = own.get_indexer(keys)
     return np.minimum(np.bincount(where[where >= 0], minlength=len(own)), entity.max_events)
 
@@ -415,9 +415,9 @@ def joined_values(
         frame = frame[mine].reset_index(drop=True)
     if entity.min_events:
         return frame
-    keys = pd.Index(read_keys(events, entity.reference or entity.id, **written))
+    keys = pd.Index(read_keys(events, entity.reference or entity.id, **written), dtype=object)
     keys = keys if hold_out is None else keys[mine]
-    own = pd.Index(read_keys(entities, entity.id, **written))
+    own = pd.Index(read_keys(entities, entity.id, **written), dtype=object)
     where = own.get_indexer(keys)
     beside = _frame(entities, **written)[list(entity.fixed)].take(where[where >= 0])
     kept = frame[where >= 0].reset_index(drop=True)
@@ -497,10 +497,10 @@ def _places(own: Texts, keys: Texts, tables: tuple[str, str], key: str) -> npt.N
     """Return for each event the row of its entity, or -1."""
     import pandas as pd
 
-    index = pd.Index(own)
+    index = pd.Index(own, dtype=object)
     if not index.is_unique:
         raise _repeated(tables[0], key)
-    return np.asarray(index.get_indexer(pd.Index(keys)), np.int64)
+    return np.asarray(index.get_indexer(pd.Index(keys, dtype=object)), np.int64)
 
 
 def read_keys(

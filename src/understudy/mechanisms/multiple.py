@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import numpy as np
 
 from understudy.curator import Curator
+from understudy.curator.allowance import plain_addition
 from understudy.engine import DenseTable, Distribution
 from understudy.engine.distributions.dense import GroupedTable
-from understudy.errors import WorkloadError
+from understudy.errors import BudgetError, WorkloadError
 from understudy.inference import Combined, combine, combine_fits, proportion_draws
 from understudy.marginals import Measurement
 from understudy.mechanisms.base import Progress, Synthesizer, no_progress
@@ -200,6 +201,7 @@ def synthesize_many(
             schema=curator.schema,
             unit=curator.unit,
             alone=curator.ledger.budget == budget,
+            plainly=plain_addition(curator.ledger),
         )
         method.require(share)
         method.plan(curator.schema, unit=curator.unit, budget=share)
@@ -254,7 +256,14 @@ def posterior_sets(model: Model, m: int, *, seed: int | None = None) -> Multiple
 
 
 def share_of(
-    budget: Budget, parts: int, method: Synthesizer, *, schema: Schema, unit: Unit, alone: bool = True
+    budget: Budget,
+    parts: int,
+    method: Synthesizer,
+    *,
+    schema: Schema,
+    unit: Unit,
+    alone: bool = True,
+    plainly: bool = False,
 ) -> Budget:
     """Return one of equal parts of a budget that add up to it in the accounting that serves the method best.
 
@@ -262,6 +271,13 @@ def share_of(
     ----------
     alone
         Whether the ledger holds this budget and nothing else; otherwise the accounting is the method's first.
+    plainly
+        Whether the ledger adds up epsilons and deltas plainly. It is charged for each part as a whole, with a delta of its own.
+
+    Raises
+    ------
+    BudgetError
+        If a budget without a delta is to be divided for such a ledger: the first part would take all of its delta.
 
     Examples
     --------
@@ -272,7 +288,12 @@ def share_of(
     """
     if isinstance(budget, PureDP):
         return PureDP(_equal_part(budget.epsilon, parts))
-    if isinstance(budget, ApproxDP) and method.reserve(schema, budget) > 0:
+    if plainly and parts > 1 and not isinstance(budget, ApproxDP):
+        raise BudgetError(
+            f"A budget of {budget.describe()} cannot be divided here: epsilons and deltas are added up plainly, so that each of {parts} parts needs a delta of its own. "
+            "Give the budget an epsilon with a delta (--epsilon E --delta D)."
+        )
+    if isinstance(budget, ApproxDP) and (plainly or method.reserve(schema, budget) > 0):
         return ApproxDP(_equal_part(budget.epsilon, parts), _equal_part(budget.delta, parts))
     accounting = (
         method.accounting(budget, schema, unit, parts=parts) if alone else method.accountings(budget)[0]

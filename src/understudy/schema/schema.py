@@ -415,7 +415,7 @@ class Schema:
     # -- public facts --------------------------------------------------------------------------
 
     def facts_from_data(self) -> tuple[str, ...]:
-        """Return every fact that was read from the records and is not declared public.
+        """Return every fact that was read from the records and is not declared public, the mark of a column's rare values among them.
 
         Examples
         --------
@@ -426,7 +426,16 @@ class Schema:
         found = [
             f"column {column.name!r}: {fact}" for column in self.columns for fact in column.facts_from_data
         ]
-        return (*found, *facts_from_data(self.origin, self._facts))
+        return (*found, *self._marks, *facts_from_data(self.origin, self._facts))
+
+    @property
+    def _marks(self) -> tuple[str, ...]:
+        """The marks of rare values in columns that are declared public otherwise."""
+        return tuple(
+            f"column {column.name!r}: the mark of its rare values in the description"
+            for column in self.columns
+            if not column.facts_from_data and column.is_marked_rare
+        )
 
     @property
     def _facts(self) -> tuple[str, ...]:
@@ -447,11 +456,7 @@ class Schema:
         """
         columns = [column for column in self.columns if column.facts_from_data]
         facts = [f"column {column.name!r}: {', '.join(column.facts_from_data)}" for column in columns]
-        facts += [
-            f"column {column.name!r}: the mark of its rare values in the description"
-            for column in self.columns
-            if not column.facts_from_data and column.is_marked_rare
-        ]
+        facts += self._marks
         facts += facts_from_data(self.origin, self._facts)
         if not facts:
             return

@@ -291,7 +291,6 @@ def _overview(
     now = Current(desk)
     rows, cost, cells = [], "", ""
     if now.schema is not None:
-        private = {fact.partition(".")[0] for fact in now.schema.facts_from_data()}
         for index, item in enumerate(now.schema.columns):
             rows.append(
                 {
@@ -302,7 +301,7 @@ def _overview(
                     "size": item.size,
                     "unit": item.unit or "",
                     "description": item.description or "",
-                    "from_data": item.name in private,
+                    "from_data": bool(item.facts_from_data) or item.is_marked_rare,
                 }
             )
         cells = _large(now.schema.domain.cells())

@@ -15,6 +15,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from understudy.curator.allowance import plain_addition
 from understudy.data import read_table
 from understudy.data.holdout import HoldOut
 from understudy.data.linked import LinkedTables
@@ -442,7 +443,20 @@ def synthesize_register(
             paid_work(ledger, facts, unfinished=payment.unfinished, owner=owner, consent=payment.consent)
         )
         parts = {table: (fit, read[table]) for table, fit in zip(register.events, planned.fits, strict=True)}
-        models = work.fit_each(parts, unit=unit, share=planned.share, progress=progress)
+        share = planned.share
+        if plain_addition(ledger):
+            share = share_of(
+                budget,
+                len(parts),
+                planned.fits[0],
+                schema=planned.records[0],
+                unit=unit,
+                alone=False,
+                plainly=True,
+            )
+            for fit in planned.fits:
+                fit.require(share)
+        models = work.fit_each(parts, unit=unit, share=share, progress=progress)
         standing = ledger.guarantee()
         fitted = RegisterModel(models, register.numbers)
         if model is not None:

@@ -35,7 +35,7 @@ from understudy.privacy import ApproxDP, Gaussian, Laplace, Ledger, PureDP, Seed
 from understudy.privacy.count_models.laws import CountLaw
 from understudy.privacy.events import ApproxEvent
 from understudy.privacy.own import own, plain_value
-from understudy.schema import Schema
+from understudy.schema import Domain, Schema
 
 ADD = Unit.add_remove()
 SCHEMA = Schema.parse(
@@ -357,6 +357,33 @@ def test_coefficients_are_for_the_unit_of_the_counts() -> None:
     assert mine.reach.l2 > 10
     with pytest.raises(BudgetError, match="too large"):
         fourier_coefficients(counts, SCHEMA.domain, [1e12], unit=box.unit, step=2.0**-20)
+
+
+def test_coefficients_take_a_unit_and_a_domain_of_the_package_only() -> None:
+    """Before, a unit that says to equal every other, or a domain with several sizes, could lower the sensitivity that was charged."""
+
+    class Alike(Unit):
+        __slots__ = ()
+
+        def __eq__(self, other: object) -> bool:
+            return True
+
+        def __ne__(self, other: object) -> bool:
+            return False
+
+        __hash__ = Unit.__hash__
+
+    class Shrinking(Domain):
+        def size(self, name: str) -> int:
+            return 2
+
+    box = make(Unit.add_remove_person("id", max_rows=10))
+    counts = box.counts_many([("a",)])
+    with pytest.raises(BudgetError, match="not Alike"):
+        fourier_coefficients(counts, SCHEMA.domain, [1.0], unit=Alike("add-remove", 1, "id"), step=2.0**-20)
+    shrunk = Shrinking(SCHEMA.domain.names, SCHEMA.domain.sizes)
+    with pytest.raises(BudgetError, match="not Shrinking"):
+        fourier_coefficients(counts, shrunk, [1.0], unit=box.unit, step=2.0**-20)
 
 
 def test_sums_that_would_overflow_are_refused() -> None:

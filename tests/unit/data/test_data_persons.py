@@ -529,3 +529,11 @@ def test_event_records_do_not_depend_on_the_order_of_storage():
     for codes, counts in found[1:]:
         np.testing.assert_array_equal(codes, found[0][0])
         np.testing.assert_array_equal(counts, found[0][1])
+
+
+@pytest.mark.parametrize("kind", ["object", "string[python]", "string[pyarrow]"])
+def test_texts_that_are_equal_up_to_a_nul_are_several_persons(kind: str) -> None:
+    """Before they were one in a frame: rows of one person then displaced those of another."""
+    found = ids_from_pandas(pd.Series(["a\0b", "a", "a\0c", "a"], dtype=kind), "who").numbers
+    assert len(set(found.tolist())) == 3
+    assert found[1] == found[3]

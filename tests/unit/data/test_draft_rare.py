@@ -10,6 +10,7 @@ import pytest
 
 from understudy.data.drafting.draft import draft, draft_schema
 from understudy.errors import DomainNotPublic, SchemaError
+from understudy.release.spec.spec import Spec
 from understudy.schema import Categorical, Schema
 
 
@@ -62,9 +63,36 @@ def test_the_mark_of_a_draft_is_private_and_goes_away_with_it() -> None:
     by_hand = Schema((Categorical("diagnosis", values=column.values, description=column.description),))
     with pytest.raises(DomainNotPublic, match="rare values"):
         by_hand.require_public()
+    assert "rare values" in by_hand.facts_from_data()[0]
     fewer = Categorical("diagnosis", values=("flu", "plague"), description=column.description)
     assert fewer.rare_values == ("plague",)
     assert Categorical("diagnosis", values=("flu", "cold"), description=column.description).rare_values == ()
+
+
+def test_a_specification_does_not_take_a_schema_that_holds_the_mark() -> None:
+    """Before, it was refused by the fit alone: a design, an agreement and the specification to be published could show the rare values."""
+    column = draft(pd.DataFrame({"diagnosis": ["flu"] * 90 + ["plague", "Ebola (Mr Smith)"]})).schema.columns[
+        0
+    ]
+    plain = {
+        "name": "wards",
+        "source": {"table": "wards"},
+        "schema": {"columns": [{"name": "diagnosis", "kind": "categorical", "values": list(column.values)}]},
+        "unit": {"relation": "replace-one"},
+        "synthesizers": [{"method": "independent"}],
+        "acceptance": {
+            "form": "pass-only",
+            "epsilon": 1.0,
+            "criteria": [{"name": "all", "kind": "max-marginal-error", "orders": [1], "threshold": 0.4}],
+        },
+        "selection": {"rule": "single"},
+        "budget": {"total": {"epsilon": 3.0}, "model": {"epsilon": 1.0}},
+    }
+    Spec.from_dict(plain)
+    plain["schema"]["columns"][0]["description"] = column.description
+    with pytest.raises(SchemaError, match="the mark of its rare values") as refused:
+        Spec.from_dict(plain)
+    assert "Smith" not in str(refused.value)
 
 
 def test_many_rare_values_fit_into_the_mark(tmp_path: Path) -> None:

@@ -126,6 +126,27 @@ def test_every_source_is_divided_alike_and_nothing_is_lost(by: str | None, tmp_p
         assert len(expected or ()) == sum(len(range(3 * p, min(3 * p + 3, 1000))) for p in people)
 
 
+@settings(max_examples=100, deadline=None)
+@given(
+    ids=st.lists(
+        st.sampled_from(["a", "a\0", "a\0b", "b", 1, True, 1.0, "1", "True", 2**60, float(2**60)]),
+        min_size=2,
+        max_size=8,
+    ),
+    key=st.binary(min_size=32, max_size=32),
+)
+def test_whose_rows_are_held_out_depends_on_no_other_person(ids: list[object], key: bytes) -> None:
+    """Before, pandas took ``True`` and ``1``, and texts up to a NUL character, for one person, and the first in the table decided for both."""
+    division = HoldOut(0.5, key, id_column="who")
+
+    def chosen(some: list[object]) -> list[object]:
+        frame = pd.DataFrame({"who": pd.Series(some, dtype=object), "row": range(len(some))})
+        return [some[row] for row in division.frame(frame)["row"]]
+
+    alone = [item for item in ids if chosen([item])]
+    assert [(type(item), item) for item in chosen(ids)] == [(type(item), item) for item in alone]
+
+
 def test_a_table_on_disk_is_counted_without_the_rows_set_aside(tmp_path: Path) -> None:
     frame = pd.DataFrame({"a": np.arange(1000) % 50})
     frame.to_csv(tmp_path / "t.csv", index=False)

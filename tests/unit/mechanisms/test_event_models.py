@@ -19,7 +19,7 @@ from understudy.curator import Curator
 from understudy.data import LocalTable
 from understudy.data.events import EventsTable
 from understudy.datasets import households, households_schema, patient_stays, patient_stays_schema
-from understudy.errors import ModelFileError, UnusableMethod, WorkloadError
+from understudy.errors import BudgetError, ModelFileError, UnusableMethod, WorkloadError
 from understudy.mechanisms import ChunkedSample, Model, create
 from understudy.mechanisms.events import EventDrawer, event_mechanism, event_workload, require_conditional
 from understudy.mechanisms.events.workload import first_marginals
@@ -418,3 +418,18 @@ def test_exact_numbers_of_events_come_out_where_they_are_counted(share):
     assert (drawn.isin((1, 40)).mean() > 0.99) == bool(share)
     counted = [entry for entry in book.entries() if "number of events" in entry.purpose]
     assert len(counted) == (1 if share else 0)
+
+
+def test_numbers_that_leave_too_little_are_refused_before_anything_is_spent():
+    """Before, entities were counted for nearly all of the budget, and the columns could then not be paid for."""
+    schema = Schema([Boolean("died"), Boolean("urgent")], entity={"id": "who", "max_events": 40})
+    whose = np.repeat(np.arange(50), 3)
+    table = LocalTable(
+        schema, {"died": np.arange(150) % 2, "urgent": np.arange(150) % 2}, persons={"who": whose}
+    )
+    unit = Unit.add_remove_person("who", max_rows=2)
+    method = event_mechanism("aim", event_schema(schema), None, {"numbers": 0.95, "first": ()})
+    with Ledger.in_memory(budget=PureDP(1.0), unit=unit, table="t") as book:
+        with pytest.raises(BudgetError, match="would take the whole budget"):
+            method.fit(Curator(EventsTable(table), unit=unit, ledger=book), PureDP(1.0))
+        assert not any(entry.event for entry in book.entries())

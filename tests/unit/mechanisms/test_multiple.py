@@ -10,7 +10,7 @@ import pytest
 
 from understudy.curator import Curator
 from understudy.data import LocalTable
-from understudy.errors import WorkloadError, WrongPairing
+from understudy.errors import BudgetError, WorkloadError, WrongPairing
 from understudy.mechanisms import Model, MultipleSynthesis, create, posterior_sets, synthesize_many
 from understudy.mechanisms.multiple import share_of
 from understudy.privacy import (
@@ -25,6 +25,7 @@ from understudy.privacy import (
     accounting_named,
 )
 from understudy.privacy.accounting.accounting import PURE
+from understudy.privacy.events import AllowanceEvent
 from understudy.schema import Schema
 
 SCHEMA = """
@@ -192,6 +193,24 @@ def test_shares_of_a_budget_with_a_delta_of_its_own_add_up() -> None:
     assert isinstance(part, ApproxDP)
     assert 10 * Fraction(part.epsilon) <= 1
     assert 10 * Fraction(part.delta) <= Fraction(1e-6)
+
+
+def test_sets_on_a_ledger_that_adds_up_plainly_have_a_delta_each() -> None:
+    """Before, the first set took all of the delta of the ledger, and the second could not be paid for."""
+    schema, unit, budget = Schema.parse(SCHEMA), Unit.add_remove(), ApproxDP(1.0, 1e-6)
+    ledger = Ledger.in_memory(
+        budget=ApproxDP(2.0, 2e-6), unit=unit, table="t", accounting="pure", approximate_delta=2e-6
+    )
+    private = Curator(
+        LocalTable(schema, {"smokes": [0, 1] * 200, "group": [0, 1, 2, 0] * 100}), unit=unit, ledger=ledger
+    )
+    assert synthesize_many(create("independent"), private, budget, 4, how="independent").sets == 4
+    opened = [entry.event for entry in ledger.entries() if isinstance(entry.event, AllowanceEvent)]
+    assert sum(Fraction(event.epsilon) for event in opened) <= 1
+    assert sum(Fraction(event.delta) for event in opened) <= Fraction(1e-6)
+    with pytest.raises(BudgetError, match="each of 4 parts needs a delta of its own"):
+        share_of(GDP(0.5), 4, create("independent"), schema=schema, unit=unit, plainly=True)
+    ledger.verify()
 
 
 @pytest.mark.parametrize("total", [ApproxDP(1.0, 1e-6), ApproxDP(4.0, 1e-6)], ids=["alone", "shared"])

@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 from linked_tables import TEXT, files, joins, tables
 from understudy.curator import Curator
 from understudy.data.linked import LinkedTables
-from understudy.errors import BundleError, DataError, LedgerMismatch, SchemaError
-from understudy.privacy import GDP, Ledger, PureDP, SeededRandomness, Unit
-from understudy.privacy.accounting.filter import Filter
+from understudy.errors import BudgetError, BundleError, DataError, LedgerMismatch, SchemaError
+from understudy.privacy import GDP, ApproxDP, Ledger, PureDP, SeededRandomness, Unit
+from understudy.privacy.accounting.filter import Filter, Spending
+from understudy.privacy.events import AllowanceEvent
 from understudy.release import RecordTypes
 from understudy.release.bundle.bundle import manifest_text, write_bundle
 from understudy.release.bundle.verify import verify_bundle
@@ -144,6 +145,41 @@ def test_an_approximate_promise_is_divided_in_the_accounting_of_the_model(tmp_pa
     assert all(isinstance(part.shares.model, GDP) for part in spec.parts.values())
     write_bundle(outcome, tmp_path / "bundle")
     verify_bundle(tmp_path / "bundle")
+
+
+PLAINLY = {"total": {"epsilon": 3.0, "delta": 1e-6}, "model": {"epsilon": 1.0, "delta": 1e-6}}
+"""A budget whose parts add up to the total by plain addition of epsilons and deltas alone."""
+
+
+def test_a_budget_that_adds_up_plainly_pays_for_all_models(tmp_path) -> None:
+    """Before, the first model took all of the delta, and the release ended in an error after it was paid for."""
+    asked = plain(budget=PLAINLY)
+    asked["acceptance"]["epsilon"] = 1.0
+    spec = Spec.from_dict(asked)
+    assert spec.shares.accounting == "pure"
+    run_release(spec, ledger=tmp_path / "a.ledger", source=REAL)
+    with Ledger.open(tmp_path / "a.ledger") as ledger:
+        opened = [entry.event for entry in ledger.entries() if isinstance(entry.event, AllowanceEvent)]
+        rule, spending = Filter(spec.shares.promise, spec.unit, "pure", approximate_delta=1e-6), Spending()
+        for entry in ledger.entries():
+            spending = spending if entry.event is None else rule.plus(spending, entry.event)
+    assert [(event.epsilon, event.delta) for event in opened] == [(0.5, 5e-7)] * 2
+    assert rule.holds(spending)
+
+
+def test_models_without_a_delta_are_not_paid_from_a_ledger_that_adds_up_plainly(tmp_path) -> None:
+    """Refused before anything is spent: the first model would take all of the delta."""
+    budget = {"total": {"epsilon": 30.0, "delta": 1e-6}, "model": {"epsilon": 20.0, "delta": 1e-6}}
+    spec = Spec.from_dict(plain(budget=budget))
+    terms = {"budget": ApproxDP(60.0, 2e-6), "unit": spec.unit, "table": "register"}
+    with Ledger.create(tmp_path / "a.ledger", **terms, accounting="pure", approximate_delta=2e-6) as ledger:
+        before = ledger.spending
+    with pytest.raises(BudgetError, match="adds up epsilons and deltas plainly"):
+        run_release(spec, ledger=tmp_path / "a.ledger", source=REAL)
+    with Ledger.open(tmp_path / "a.ledger") as ledger:
+        assert ledger.spending == before
+    with pytest.raises(SchemaError, match="each of 2 parts needs a delta of its own"):
+        Spec.from_dict(plain(budget=PLAINLY | {"model": {"rho": 0.01}}))
 
 
 def test_attempts_may_be_repeated_until_one_is_accepted(tmp_path) -> None:

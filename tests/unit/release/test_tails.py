@@ -129,3 +129,30 @@ def test_records_that_are_there_give_a_regression_more_slack() -> None:
     assert criterion.slack(real, real) > 0
     moves = largest_moves(criterion, domain, unit=Unit.replace_one(), pairs=40)
     assert moves.slack <= 1
+
+
+def test_sums_of_parts_of_a_table_do_not_end_where_64_bits_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before, the sums of several parts were added in 64 bits: in a table of more than eight billion records they came round at the other end."""
+    domain = Domain(("x", "y"), (3, 3))
+    values = (0.0, 1.0, 2.0)
+    regression = Regression(Feature("y", values), (Feature("x", values),))
+    public = RecordTypes(domain, [[0, 0], [1, 1], [2, 2]], [100, 100, 100])
+    scaling = regression.scaling(public)
+    assert scaling is not None
+    fit = regression.fit(public, scaling)
+    assert fit is not None
+    codes = [[x, y] for x in range(3) for y in range(3)]
+    real = RecordTypes(domain, codes, [1, 1, 1 << 35, 1, 1, 1 << 35, 1, 1, 1 << 35])
+
+    def found() -> certificates.Certificate:
+        return certificates.Certificate.build(regression, real, scaling, fit, public.rows)
+
+    whole = found()
+    monkeypatch.setattr(certificates, "_BLOCK", 1)
+    parts = found()
+    for one, other in (
+        (whole.residual_total, parts.residual_total),
+        (whole.gram_total, parts.gram_total),
+    ):
+        assert (np.sign(one) == np.sign(other)).all()
+        assert (np.minimum(np.abs(one), np.abs(other)) >= np.minimum(np.abs(one), 1 << 60)).all()

@@ -13,17 +13,19 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from understudy.data import Derived, Preparation, read_table
+from understudy.data.entries import read_entries
 from understudy.schema import Bins, Boolean, Categorical, Column, Constraint, Date, Integer, Real, Schema
 
 AWKWARD = (
     "7", "07", "7.", "7.0", "7.5", "-0", "+7", " 7 ", "7e0", "1e1", "0x10", "0b1", "1_0", "٣", "inf", "-Infinity", "nan",
     "NA", "", "true", "True", "1", "0", "no", "9007199254740993", "123456789012345678901234567890", "2024-01-02",
-    "2024-1-2", "20240102", "2024-01-02T00:00", "1/2/2024", "x", "X", "x ", "16", "99", "100",
+    "2024-1-2", "20240102", "2024-01-02T00:00", "1/2/2024", "x", "X", "x ", "16", "99", "100", "x\0", "x\0y", "7\0", "true\0",
 )  # fmt: skip
 COLUMNS = (
     Integer("c", minimum=0, maximum=99, out_of_domain="to-other", missing=True),
@@ -48,7 +50,7 @@ OBJECTS = (
     1, 1.0, True, Decimal(1), "1", "1.0", 0, -0.0, False, 10**15, 1e15, 10, 10.0, 10.000000015, "10", " 10", LARGE,
     LARGE + 1, LARGE + 2, float(LARGE), str(LARGE + 1), 2**70, 1.5, "1.5", "2014", 2014, None, float("nan"), "x", MOMENT,
     MOMENT.astimezone(WEST), MOMENT.astimezone(EAST), pd.Timestamp(MOMENT), pd.Timestamp(MOMENT.astimezone(WEST)),
-    dt.date(2020, 1, 1), dt.datetime(2020, 1, 1), ["list"],
+    dt.date(2020, 1, 1), dt.datetime(2020, 1, 1), ["list"], "x\0y", "10\0", "\ud800", "'\\ud800'",
 )  # fmt: skip
 
 
@@ -79,6 +81,41 @@ def test_a_file_is_read_entry_by_entry(column: Column, tmp_path: Path) -> None:
     everything = dict(zip(usable, codes(usable), strict=True))
     for entry in usable:
         assert codes([entry, "7"])[0] == everything[entry], entry
+
+
+NUL_FIRST = ["x\0y", "x", "x", "7", "7\0"]
+
+
+def _in_file(entries: list[str], path: Path) -> Path:
+    if path.suffix == ".csv":
+        path.write_text("\n".join(["c", *entries]) + "\n", encoding="utf-8")
+    else:
+        pq.write_table(pa.table({"c": entries}), path)
+    return path
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda entries, folder: pd.DataFrame({"c": pd.Series(entries, dtype=object)}),
+        lambda entries, folder: pd.DataFrame({"c": pd.Series(entries, dtype="string[python]")}),
+        lambda entries, folder: pd.DataFrame({"c": pd.Series(entries, dtype="string[pyarrow]")}),
+        lambda entries, folder: pl.DataFrame({"c": entries}),
+        lambda entries, folder: pa.table({"c": pa.array(entries).dictionary_encode()}),
+        lambda entries, folder: _in_file(entries, folder / "t.csv"),
+        lambda entries, folder: _in_file(entries, folder / "t.parquet"),
+    ],
+    ids=["objects", "texts", "Arrow texts", "polars", "dictionary", "csv", "parquet"],
+)
+def test_a_text_with_a_nul_changes_no_other(made: Callable[..., Any], tmp_path: Path) -> None:
+    """Before, ``x``, NUL and ``y`` in the first record turned every ``x`` of the table into ``other``: pandas compares texts up to the first NUL."""
+    schema = Schema([COLUMNS[3]])
+    for entries in (NUL_FIRST, NUL_FIRST[::-1]):
+        counts = read_table(made(entries, tmp_path), schema).count(("c",))
+        other, (of_x, of_7) = COLUMNS[3].other_code, (COLUMNS[3].labels.index(text) for text in ("x", "7"))
+        assert (counts[of_x], counts[of_7], counts[other]) == (2, 1, 2)
+        found = read_entries(made(entries, tmp_path), ["c"]).texts("c")
+        assert found == {text: entries.count(text) for text in entries}
 
 
 def alike(read: Callable[[list[object]], list[int]]) -> None:

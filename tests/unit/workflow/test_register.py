@@ -24,7 +24,8 @@ from understudy.errors import (
     WorkloadError,
 )
 from understudy.mechanisms.events import EventDrawer, RegisterModel
-from understudy.privacy import Budget, Ledger, SeededRandomness, Unit
+from understudy.privacy import ApproxDP, Budget, Ledger, SeededRandomness, Unit
+from understudy.privacy.events import AllowanceEvent
 from understudy.schema import Schema
 from understudy.schema.files.yaml import parse_plain
 from understudy.schema.linked import register_of
@@ -131,6 +132,17 @@ def test_the_fits_share_the_budget_and_an_interruption_costs_nothing(tmp_path, m
     with pytest.raises(Exception, match="epsilon"):
         synthesize(path, **(asked | {"ledger": book}))
     assert book.spent <= 1.0
+
+
+def test_every_fit_has_a_delta_of_its_own_where_the_ledger_adds_up_plainly(tmp_path):
+    """Before, the first fit took all of the delta of the ledger, more than was asked for, and the second could not be paid for."""
+    schema = files(tmp_path, tables(list(range(40)), 3))
+    ledger = Ledger.in_memory(
+        budget=ApproxDP(2.0, 2e-6), unit=PERSON, table="register", accounting="pure", approximate_delta=2e-6
+    )
+    synthesize(schema, unit=PERSON, epsilon=1.0, delta=1e-6, method="mst", ledger=ledger, seed=1)
+    opened = [entry.event for entry in ledger.entries() if isinstance(entry.event, AllowanceEvent)]
+    assert [(event.epsilon, event.delta) for event in opened] == [(0.5, 5e-7)] * 2
 
 
 def test_tables_by_name_and_a_database_out(tmp_path):

@@ -354,9 +354,9 @@ class AIM(Synthesizer):
         ]
         before = self.numbers + sum(share for _, share in self.first)
         spent = before * total + len(self._columns(candidates)) * price.measure
-        if self.first and spent >= total:
+        if before and spent >= total:
             raise BudgetError(
-                "What is measured first and the columns would take the whole budget. Give first smaller shares, or more rounds_per_column."
+                "What is measured first and the columns would take the whole budget. Give first or numbers smaller shares, or more rounds_per_column."
             )
         if not design and self._counts_rows(schema, unit):
             design = [((), rows_noise(accounting, unit, TOTAL_SHARE * total))]

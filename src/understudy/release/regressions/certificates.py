@@ -65,6 +65,20 @@ def whole_sums(counts: Ints, steps: Ints) -> Ints:
     return _cut(endless)
 
 
+def _added(one: Ints, other: Ints) -> Ints:
+    """Return the sums of numbers of at most ``2**62`` in size, cut there.
+
+    Parts of a table are added so: their sums may be cut, and two of these leave 64 bits. A cut moves no two numbers further apart.
+
+    Examples
+    --------
+    >>> _added(np.array([_ENDLESS, -_ENDLESS, 1]), np.array([_ENDLESS, -1, 1])).tolist() == [_ENDLESS, -_ENDLESS, 2]
+    True
+    """
+    above, below = one > _ENDLESS - np.maximum(other, 0), one < -_ENDLESS - np.minimum(other, 0)
+    return np.asarray(np.where(above, _ENDLESS, np.where(below, -_ENDLESS, one + other)))
+
+
 def _cut(endless: Any) -> Ints:
     """Return whole numbers without an end as numbers of 64 bits, cut where a slack ends."""
     numbers = np.asarray(endless, dtype=object)
@@ -341,10 +355,10 @@ class Certificate:
             with np.errstate(over="ignore", invalid="ignore"):
                 residual = y[part] - applied(design, coefficients)
                 steps = close.steps(along * residual[:, None])
-                residual_total += whole_sums(many, steps)
+                residual_total = _added(residual_total, whole_sums(many, steps))
                 residual_tails = residual_tails.with_records(steps, many)
                 steps = stable.steps(along[:, :, None] * design[:, None, :])
-                gram_total += whole_sums(many, steps)
+                gram_total = _added(gram_total, whole_sums(many, steps))
                 gram_tails = gram_tails.with_records(steps, many)
         return cls(n, signs, close, residual_total, residual_tails, stable, gram_total, gram_tails)
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from understudy.curator import require_measured
+from understudy.curator.allowance import plain_addition
 from understudy.data import require_folder
 from understudy.errors import (
     BudgetError,
@@ -33,7 +34,7 @@ from understudy.errors import (
 from understudy.ledgers import LedgerPlace
 from understudy.mechanisms import Model, Progress, no_progress, software
 from understudy.mechanisms.events import RegisterModel
-from understudy.privacy import Event, Ledger
+from understudy.privacy import ApproxDP, Event, Ledger, PureDP
 from understudy.privacy.events import ApproxEvent, PureEvent
 from understudy.privacy.facts import check_facts
 from understudy.privacy.invariants import NO_CONSENT, Consent, copy_invariants
@@ -63,6 +64,7 @@ from understudy.release.run.state import State
 from understudy.release.run.transform import Transformed, TransformedTables
 from understudy.release.run.work import Source, Work
 from understudy.release.selection.accounting import Attempts, GeometricAttempts, NegativeBinomialAttempts
+from understudy.release.spec.budget import short
 from understudy.release.spec.spec import Spec
 from understudy.signatures import Statement
 
@@ -666,6 +668,16 @@ def _today() -> str:
 def _require_room(spec: Spec, ledger: Ledger) -> None:
     """Refuse a release that the ledger cannot pay for as a whole."""
     shares, rule = spec.shares, ledger.rule
+    undivided = [
+        item.shares.model
+        for item in spec.parts.values()
+        if not isinstance(item.shares.model, PureDP | ApproxDP)
+    ]
+    if shares.single and undivided and plain_addition(ledger):
+        raise BudgetError(
+            f"The models of this release have {short(undivided[0])} each, without a delta of their own, and the ledger of {ledger.table!r} adds up epsilons and deltas plainly: the first "
+            "model would take all of its delta. Nothing was spent. Use a ledger of Gaussian accounting (understudy ledger create makes one), or give budget.model an epsilon alone."
+        )
     if all(shares.admitted(rule, ledger.spending)):
         return
     other = (

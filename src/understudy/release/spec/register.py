@@ -5,7 +5,7 @@ read, who is protected and what all of it costs.
 
 Privacy
 -------
-The shares are fixed here, before any record is read. The models of the parts get equal shares of ``budget.model`` that add up to it in the accounting of the model (`share_of`); the tests of
+The shares are fixed here, before any record is read. The models of the parts get equal shares of ``budget.model`` that add up to it in the accounting of the model (`share_of`), or parts of its epsilon and of its delta where these are added up plainly; the tests of
 the pass-only form get equal shares of ``acceptance.epsilon``; published errors have an epsilon each. The number of event records is the same in all parts, as many as the unit allows of
 each entity (:mod:`understudy.data.linked`), so it is measured once. So what all parts spend together is what `Shares` of the whole adds up.
 """
@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from understudy.data.linked import LinkedTables
-from understudy.errors import SchemaError, UnderstudyError
+from understudy.errors import BudgetError, SchemaError, UnderstudyError
 from understudy.mechanisms.multiple import share_of
-from understudy.privacy import Unit
+from understudy.privacy import ApproxDP, Unit
 from understudy.privacy.accounting.accounting import PURE
 from understudy.privacy.facts import Facts
 from understudy.release.result import Configuration
@@ -267,13 +267,21 @@ class RegisterReader(Reader):
     ) -> dict[str, Any] | None:
         """Return the model's share of one part, which has to be the same for every method that may be drawn."""
         made = []
+        # the attempts of a loop have ledgers of their own, which add up in the accounting of the model
+        plainly = shares.single and isinstance(shares.total, ApproxDP) and shares.accounting == PURE.name
         for item in configurations:
             try:
                 method = synthesizer_of(item.method, item.options, counted, self.where)
             except UnderstudyError as error:
                 self.note("synthesizers", error)
                 return None
-            share = share_of(shares.model, number, method, schema=counted, unit=unit, alone=False)
+            try:
+                share = share_of(
+                    shares.model, number, method, schema=counted, unit=unit, alone=False, plainly=plainly
+                )
+            except BudgetError as error:
+                self.note("budget.model", error)
+                return None
             if _amounts(share.to_dict()) not in made:
                 made.append(_amounts(share.to_dict()))
         if len(made) != 1:

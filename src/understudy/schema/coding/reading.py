@@ -249,8 +249,8 @@ def distinct_entries(series: pd.Series[Any]) -> tuple[npt.NDArray[np.intp], list
     One of several equal entries stands for all of them, and which one depends on the other records. So entries count
     as equal only where every column reads them alike: ``1``, ``1.0`` and ``True`` are three. One moment written in three time zones is
     three as well, though all are read in UTC. pandas finds equal entries faster than
-    `_distinct_objects` but takes all of these for equal, so it is asked only about entries of one type in which equal ones read alike:
-    both ways then give every entry the same reading, and which way is taken does not matter.
+    `_distinct_objects` but takes all of these for equal, and texts that are equal up to a NUL character (`_compared_whole`), so it is asked only about entries
+    of one type in which those that it takes for equal read alike: both ways then give every entry the same reading, and which way is taken does not matter.
     """
     import pandas as pd
 
@@ -260,6 +260,8 @@ def distinct_entries(series: pd.Series[Any]) -> tuple[npt.NDArray[np.intp], list
     if isinstance(series.dtype, pd.DatetimeTZDtype):
         # in UTC; pandas ends the process when it makes objects of far moments with a zone
         series = series.dt.tz_convert(None)
+    if isinstance(series.dtype, pd.StringDtype) and series.dtype.storage == "python":
+        series = series.astype(object)
     if series.dtype == object:
         entries = series.to_numpy()
         if not _equal_read_alike(entries):
@@ -280,9 +282,37 @@ def _types_of(entries: npt.NDArray[Any]) -> set[type]:
 
 
 def _equal_read_alike(entries: npt.NDArray[Any]) -> bool:
-    """Whether all entries are of one type whose equal entries read alike; types derived from it are others, as a moment is a date."""
+    """Whether all entries are of one type of which pandas takes for equal only what reads alike; types derived from it are others, as a moment is a date."""
     types = _types_of(entries)
+    if types == {str}:
+        return _compared_whole(entries)
     return len(types) <= 1 and types <= {str, int, float, bool, dt.date}
+
+
+_TEXTS_AT_ONCE = 1 << 16
+
+
+def _compared_whole(entries: npt.NDArray[Any]) -> bool:
+    """Whether pandas compares all texts to their ends.
+
+    Its table of texts reads them as C does, up to the first NUL character, and one with half of a surrogate pair as what Python prints for it. The first of two
+    such texts would stand for both: one record with ``a``, NUL and ``b`` before all others would change every ``a``.
+
+    Examples
+    --------
+    >>> [_compared_whole(np.array(texts, dtype=object)) for texts in (["a", "é"], ["a", "a\\x00b"], ["a", "\\ud800"])]
+    [True, False, False]
+    """
+    for start in range(0, len(entries), _TEXTS_AT_ONCE):
+        some = entries[start : start + _TEXTS_AT_ONCE].tolist()
+        joined = "".join([entry for entry in some if type(entry) is str])
+        if "\0" in joined:
+            return False
+        try:
+            joined.encode("utf-8")
+        except UnicodeEncodeError:
+            return False
+    return True
 
 
 _NULL_TYPES = frozenset({"NoneType", "NAType", "NaTType"})

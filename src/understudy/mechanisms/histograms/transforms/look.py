@@ -27,6 +27,7 @@ from understudy.curator.sealed import require_seals
 from understudy.errors import BudgetError
 from understudy.privacy import Unit
 from understudy.privacy.exact_floats import float_up
+from understudy.privacy.own import own
 from understudy.schema import Clique, Domain
 
 # ----------------------------------------------------------------------------------------
@@ -403,6 +404,7 @@ def fourier_coefficients(
     In: private. Out: under seal, with the joint sensitivity of :func:`fourier_reach` for the unit that the counts were sealed for. No coefficient of a row is larger than ``2**30`` steps.
     """
     sealed, weights, step = list(sealed), [float(weight) for weight in weights], float(step)
+    unit, domain = own(unit, Unit), own(domain, Domain)
     require_seals(sealed, SealedCounts)
     if any(item._unit != unit for item in sealed):
         raise BudgetError("The counts were sealed for another unit.")
