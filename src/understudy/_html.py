@@ -27,6 +27,9 @@ class Picture:
     def __str__(self) -> str:
         return self.markup
 
+    def __repr__(self) -> str:
+        return f"Picture({len(self.markup):,} characters of markup)"
+
 
 def html_lines(title: str, lines: Iterable[str]) -> str:
     """Return a heading and sentences below it; everything is escaped.

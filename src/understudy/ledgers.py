@@ -525,7 +525,7 @@ def find_ledger(
     if len(present) > 1:
         listed = ", ".join(sorted(map(str, present)))
         raise LedgerMismatch(
-            f"This table has {len(present)} ledgers: {listed}. Name the one to use (--ledger)."
+            f"This table has {len(present)} ledgers: {listed}. Name the one to use (--ledger, ledger=)."
         )
     if present:
         (path,) = present

@@ -21,10 +21,12 @@ import numpy.typing as npt
 
 from understudy.data.output import write_text
 from understudy.errors import MissingExtra, OutputError, WorkloadError
+from understudy.privacy import Ledger
 from understudy.report import Panel, marginal_chart
 from understudy.report.bars import Bar, bar_chart
 from understudy.report.charts import pair_chart
 from understudy.report.lines import LinePanel, line_chart
+from understudy.schema import Schema
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,8 +34,6 @@ if TYPE_CHECKING:
 
     from understudy.evaluation import Evaluation
     from understudy.mechanisms import Model
-    from understudy.privacy import Ledger
-    from understudy.schema import Schema
     from understudy.workflow.advice import Advice
 
 __all__ = ["Plot", "errors", "frontier", "marginals", "pairs", "spending"]
@@ -232,8 +232,8 @@ def frontier(advice: Advice) -> Plot:
     return Plot(title, svg, tuple(drawn(panel) for panel in panels))
 
 
-def spending(ledger: Ledger) -> Plot:
-    """Draw what was spent on which release or fit, as shares of the total of a ledger.
+def spending(ledger: Ledger | str | PathLike[str]) -> Plot:
+    """Draw what was spent on which release or fit, as shares of the total of a ledger, or of the ledger that a path names.
 
     Privacy
     -------
@@ -245,6 +245,8 @@ def spending(ledger: Ledger) -> Plot:
     >>> spending(Ledger.in_memory(budget=PureDP(1.0), unit=Unit.add_remove(), table="stays")).svg.count("not spent")
     2
     """
+    if isinstance(ledger, str | PathLike):
+        ledger = Ledger.open(ledger)
     costs: dict[str, float] = {}
     standing = ledger.guarantee()
     symbol, total, spent = standing.symbol, standing.total, standing.spent[standing.accounting]
@@ -272,7 +274,10 @@ def spending(ledger: Ledger) -> Plot:
 
 
 def marginals(
-    tables: Mapping[str, pd.DataFrame | Model], schema: Schema, *, columns: Sequence[str] | None = None
+    tables: Mapping[str, pd.DataFrame | Model],
+    schema: Schema | str | PathLike[str],
+    *,
+    columns: Sequence[str] | None = None,
 ) -> Plot:
     """Draw the shares of the values of columns, side by side for several tables or models.
 
@@ -281,7 +286,7 @@ def marginals(
     tables
         Frames, or fitted models, by the name that the legend shows.
     schema
-        Of all of them.
+        Of all of them, or the path of its file.
     columns
         By default the first twelve.
 
@@ -296,6 +301,11 @@ def marginals(
     >>> marginals({"first": frame.head(200), "second": frame.tail(200)}, schema, columns=["ward"]).title
     'Shares of values: first, second'
     """
+    if not isinstance(tables, Mapping):
+        raise WorkloadError(
+            f"Give the tables by the names that the legend shows, such as {{'real': frame, 'synthetic': made.frame}}, not {type(tables).__name__}."
+        )
+    schema = Schema.of(schema)
     names = list(schema.names[:_MOST_COLUMNS] if columns is None else columns)
     if not tables or not names:
         raise WorkloadError("Give at least one table and one column to draw.")

@@ -204,6 +204,19 @@ def test_a_file_without_the_package_is_told_which_kinds_there_are(people: Path) 
     assert "no kind named 'column-distance'" in done.stdout + done.stderr
 
 
+def test_a_kind_that_is_misspelt_is_suggested_from_installed_packages_too(
+    people: Path, distance: dict[str, str]
+) -> None:
+    wrong = SPEC.replace("ACCEPTANCE", PASS_ONLY.strip()).replace("column-distance", "colum-distance")
+    (people / "wrong.yaml").write_text(wrong, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "understudy.cli.main", "plan", "wrong.yaml"],
+        capture_output=True, text=True, cwd=people, env=distance,
+    )  # fmt: skip
+    assert done.returncode != 0
+    assert "Did you mean 'column-distance'?" in done.stdout + done.stderr
+
+
 def test_neighbours_do_not_move_the_example_further_than_it_says(distance: dict[str, str]) -> None:
     code = """
 from distance import ColumnDistance

@@ -43,9 +43,9 @@ class TableSynthesizer:
     method
         Name of a mechanism; see ``understudy methods``. By default one is chosen from the schema, the unit and the budget.
     schema
-        What is public about the table. There is no default: a domain is never read from the records for free. With ``discover`` it may be left out, or declare some columns only.
+        What is public about the table: a `Schema`, or the path of a schema file. There is no default: a domain is never read from the records for free. With ``discover`` it may be left out, or declare some columns only.
     unit
-        Who is protected: ``"add-remove"``, ``"replace-one"``, or a `Unit` (for people with several rows).
+        Who is protected: ``"add-remove"``, ``"replace-one"``, or, for people with several rows, a `Unit` or a mapping with ``relation``, ``id_column`` and ``max_rows``.
     epsilon, delta, rho, mu
         The budget, exactly one kind of it: epsilon (with or without delta), rho, or mu.
     workload
@@ -99,8 +99,8 @@ class TableSynthesizer:
         self,
         method: str = AUTO,
         *,
-        schema: Schema | None = None,
-        unit: Unit | str | None = None,
+        schema: Schema | str | PathLike[str] | None = None,
+        unit: Unit | str | Mapping[str, Any] | None = None,
         epsilon: float | None = None,
         delta: float | None = None,
         rho: float | None = None,
@@ -181,12 +181,13 @@ class TableSynthesizer:
                 "(draft one with `understudy schema draft`), or learn one with a share of the budget: discover=0.1, or by itself "
                 "understudy.workflow.discover_schema(table, unit=..., epsilon=..., delta=..., share=0.1)."
             )
+        given = None if self.schema is None else Schema.of(self.schema)
         if y is not None:
-            X = self._joined(X, y)
+            X = self._joined(X, y, given)
         budget = Budget.of(epsilon=self.epsilon, delta=self.delta, rho=self.rho, mu=self.mu)
         unit = Unit.of(self.unit)
         described, steps = described_by(
-            X, self.schema, self.discover, unit=unit, **({"numbers_only": True} if self.numbers_only else {})
+            X, given, self.discover, unit=unit, **({"numbers_only": True} if self.numbers_only else {})
         )
         asked: dict[str, Any] = {
             "workload": self.workload,
@@ -220,10 +221,10 @@ class TableSynthesizer:
         self.n_features_in_ = len(names)
         return self
 
-    def _joined(self, X: Any, y: Any) -> Any:
+    def _joined(self, X: Any, y: Any, schema: Schema | None) -> Any:
         """Return the table with one more column."""
         name = getattr(y, "name", None)
-        declared = self.discover is not None or (self.schema is not None and name in self.schema.names)
+        declared = self.discover is not None or (schema is not None and name in schema.names)
         if not isinstance(name, str) or not declared or not hasattr(X, "assign") or name in X.columns:
             raise WorkloadError(
                 "y is taken as one more column: give X as a pandas frame and y as a series whose name the schema declares and X lacks, or leave y out."

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
@@ -40,6 +40,7 @@ __all__ = [
     "holds_all",
     "missing_number",
     "number_counts",
+    "suspected_numbers",
 ]
 
 Array = npt.NDArray[np.float64]
@@ -230,6 +231,8 @@ class Descent:
     ----------
     rounds, cost
         How many rounds there are, and what each costs.
+    suspected
+        Numbers that may stand for a missing entry: each has a range of its own, so that the rounds count it. With the edge where that range ends.
     counts, sigma, sure
         Of the last round, in its cells: below the first edge, ranges, above the last edge, nothing.
     """
@@ -243,6 +246,7 @@ class Descent:
     alone: frozenset[Any] = frozenset()
     roundness: Callable[[Any], int] = lambda edge: 0
     tails: Callable[[Any, Any], tuple[Any, Any]] = lambda low, high: (None, None)
+    suspected: Mapping[Any, Any] = field(default_factory=dict)
     asked: list[Any] = field(default_factory=list)
     counts: Array = field(default_factory=lambda: np.zeros(0))
     sigma: Array = field(default_factory=lambda: np.zeros(0))
@@ -286,6 +290,8 @@ def column_of(
         return _text_column(name, profile, keys, rows)
     if descent is None:
         return _values_column(name, profile, keys, rows)
+    absent = missing_number(profile, keys) or _missing_in(descent)
+    descent = _unsuspecting(descent) if absent is None else _from_zero(descent)
     ranges = settled(
         descent.edges,
         descent.counts,
@@ -299,14 +305,11 @@ def column_of(
         return "no range stands out of the noise; ask for a larger share of the budget, or declare the column"
     if kind == "date":
         return _date_column(name, profile, ranges, rows)
-    return _cycle_column(name, profile, descent, keys, rows) or _number_column(
-        name, profile, ranges, keys, rows
-    )
+    shared = _of_numbers(profile, rows, keys, absent=absent)
+    return _cycle_column(name, profile, descent, shared) or _number_column(name, profile, ranges, shared)
 
 
-def _cycle_column(
-    name: str, profile: Profile, descent: Descent, keys: ReleasedKeys | None, rows: float
-) -> Column | None:
+def _cycle_column(name: str, profile: Profile, descent: Descent, shared: Mapping[str, Any]) -> Column | None:
     """Return a column of the calendar or clock that its name says, which is public, unless the counts say that there is more."""
     if not profile.whole:
         return None
@@ -329,7 +332,7 @@ def _cycle_column(
     if not found:
         return None
     low, high = min(found)[1]
-    return Integer(name, minimum=low, maximum=high, **_of_numbers(profile, rows, keys))
+    return Integer(name, minimum=low, maximum=high, **shared)
 
 
 def _missing(profile: Profile, keys: ReleasedKeys | None) -> list[str]:
@@ -387,7 +390,7 @@ def _values_column(name: str, profile: Profile, keys: ReleasedKeys | None, rows:
     numbers = [number for number, _ in number_counts(keys) if number != absent]
     if not numbers:
         return "its only frequent number is one that stands for a missing entry; declare the column"
-    shared = _of_numbers(profile, rows, keys)
+    shared = _of_numbers(profile, rows, keys, absent=absent)
     if not all(number == int(number) for number in numbers):
         return Real(name, values=tuple(numbers), decimal=",", **shared)
     whole = [int(number) for number in numbers]
@@ -407,14 +410,18 @@ def _values_column(name: str, profile: Profile, keys: ReleasedKeys | None, rows:
 
 
 def _of_numbers(
-    profile: Profile, rows: float, keys: ReleasedKeys | None = None, *, start: str = "number "
+    profile: Profile,
+    rows: float,
+    keys: ReleasedKeys | None = None,
+    *,
+    absent: float | None = None,
+    start: str = "number ",
 ) -> dict[str, Any]:
     """Return what every measured column of numbers or dates says: a number goes to the nearest range, and what is no number is missing, whatever it is.
 
     Where no missing entry stands out of the noise there is no place for one, so that noise alone puts none into synthetic rows; a stray entry then counts with the middle range.
     """
     spelled: list[str | int | float] = [text for text in _missing(profile, keys) if number_in(text) is None]
-    absent = missing_number(profile, keys)
     if absent is not None:
         spelled.append(int(absent))
     shared: dict[str, Any] = {"out_of_domain": "to-nearest", "origin": "measured"}
@@ -433,10 +440,8 @@ def _written(keys: ReleasedKeys | None) -> str:
     return max(spelled, key=lambda text: spelled[text]) if spelled else ""
 
 
-def _number_column(
-    name: str, profile: Profile, ranges: Ranges[Decimal], keys: ReleasedKeys | None, rows: float
-) -> Column:
-    shared = _of_numbers(profile, rows, keys)
+def _number_column(name: str, profile: Profile, ranges: Ranges[Decimal], found: Mapping[str, Any]) -> Column:
+    shared = dict(found)
     edges = [int(edge) if profile.whole else float(edge) for edge in ranges.edges]
     single = (
         profile.whole and not ranges.below and not ranges.above and edges[-1] - edges[0] == len(edges) - 1
@@ -466,6 +471,56 @@ def missing_number(profile: Profile, keys: ReleasedKeys | None) -> float | None:
     negative = sum(many for sign, _, many in profile.decades() if sign < 0)
     number, many = found[0]
     return number if negative - many <= 3 * profile.sigma else None
+
+
+def suspected_numbers(profile: Profile) -> list[Decimal]:
+    """Return the numbers that may stand for a missing entry: the usual one of the size that negative numbers have, or all usual ones where none was seen.
+
+    The ranges that are asked for next then have one that holds each alone, which costs nothing.
+    """
+    sizes = [power for sign, power, many in profile.decades() if sign < 0 and many > 0]
+    likely = [number for number in _SENTINELS if sizes in ([], [len(str(int(-number))) - 1])]
+    return [Decimal(int(number)) for number in likely]
+
+
+def _missing_in(descent: Descent) -> float | None:
+    """Return the suspected number that surely occurs, where no other negative number does as far as can be told from noise."""
+    zero = next((place for place, edge in enumerate(descent.edges) if edge >= 0), 0)
+    counts, sigma = descent.counts, descent.sigma
+    found = [
+        number
+        for number in descent.suspected
+        if counts[descent.edges.index(number) + 1] > descent.sure * sigma[descent.edges.index(number) + 1]
+    ]
+    if len(found) != 1:
+        return None
+    many = float(counts[descent.edges.index(found[0]) + 1])
+    others = float(counts[: zero + 1].sum()) - many
+    noise = float((sigma[: zero + 1] ** 2).sum()) ** 0.5
+    return float(found[0]) if others <= min(2.5 * noise, many) else None
+
+
+def _from_zero(descent: Descent) -> Descent:
+    """Return the ranges from zero on, as if what lies below them had not been asked about."""
+    first = next(place for place, edge in enumerate(descent.edges) if edge >= 0)
+    return replace(
+        descent,
+        edges=descent.edges[first:],
+        counts=np.concatenate([[0.0], descent.counts[first + 1 :]]),
+        sigma=descent.sigma[first:],
+    )
+
+
+def _unsuspecting(descent: Descent) -> Descent:
+    """Return the ranges without those that hold a suspected number alone, which goes back to its neighbours."""
+    edges, counts, sigma = list(descent.edges), descent.counts, descent.sigma
+    for edge in sorted({*descent.suspected, *descent.suspected.values()}):
+        place = edges.index(edge)  # between two cells that become one
+        counts = np.concatenate([counts[:place], [counts[place] + counts[place + 1]], counts[place + 2 :]])
+        both = math.hypot(sigma[place], sigma[place + 1])
+        sigma = np.concatenate([sigma[:place], [both], sigma[place + 2 :]])
+        del edges[place]
+    return replace(descent, edges=edges, counts=counts, sigma=sigma)
 
 
 def _date_column(name: str, profile: Profile, ranges: Ranges[int], rows: float) -> Column:

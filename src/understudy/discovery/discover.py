@@ -25,6 +25,7 @@ from understudy.discovery.columns import (
     holds_all,
     missing_number,
     number_counts,
+    suspected_numbers,
 )
 from understudy.discovery.look import seal_days, seal_keys, seal_profiles, seal_ranges
 from understudy.discovery.plan import ROUNDS, DiscoveryPlan
@@ -171,8 +172,8 @@ def discover(
 
 
 def _schema(given: Schema | None, plan: DiscoveryPlan, columns: Mapping[str, Column]) -> Schema:
-    names = [*(name for name in plan.columns if name in columns), *(column.name for column in plan.given)]
-    ordered = tuple(columns[name] for name in names)
+    order = plan.header or (*plan.columns, *(column.name for column in plan.given))
+    ordered = tuple(columns[name] for name in order if name in columns)
     if given is None:
         return Schema(columns=ordered)
     return dataclasses.replace(given, columns=ordered)
@@ -359,6 +360,13 @@ def _numbers(
         alone.add(Decimal(0))
     for value in alone:
         edges += [value, value + unit]
+    known = set(edges)
+    suspected = {
+        number: number + unit
+        for number in (suspected_numbers(profile) if absent is None else ())
+        if known.isdisjoint((number, number + unit))
+    }
+    edges += [*suspected, *suspected.values()]
 
     def seal(work: Curator, steps: Sequence[Decimal]) -> SealedCounts:
         return seal_ranges(work, name, [float(edge) for edge in steps])
@@ -369,7 +377,18 @@ def _numbers(
     def tails(low: Decimal, high: Decimal) -> tuple[Decimal | None, Decimal | None]:
         return tails_of_numbers(low, high, least=unit if profile.whole else Decimal(0), unit=unit)
 
-    return Descent(name, sorted(set(edges)), rounds, cost, seal, split, frozenset(alone), round_number, tails)
+    return Descent(
+        name,
+        sorted(set(edges)),
+        rounds,
+        cost,
+        seal,
+        split,
+        frozenset(alone),
+        round_number,
+        tails,
+        suspected,
+    )
 
 
 def _in_one(plan: DiscoveryPlan, profile: Profile) -> bool:

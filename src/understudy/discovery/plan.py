@@ -115,6 +115,8 @@ class DiscoveryPlan:
         Columns that are declared public: nothing is spent on them.
     unit, budget, reserve
         Who is protected, and what may be spent; ``reserve`` is the part of the delta for keys.
+    header
+        All columns of the table in their order, in which the schema will have them.
     """
 
     columns: tuple[str, ...]
@@ -122,6 +124,7 @@ class DiscoveryPlan:
     unit: Unit
     budget: Budget
     reserve: float
+    header: tuple[str, ...] = ()
 
     @property
     def accounting(self) -> Accounting:
@@ -251,4 +254,4 @@ def plan_discovery(
     columns = tuple(name for name in header if name not in declared and name != unit.id_column)
     if not columns:
         raise BudgetError("Every column is declared: there is nothing to discover. Leave discovery out.")
-    return DiscoveryPlan(columns, tuple(given), unit, budget, reserve)
+    return DiscoveryPlan(columns, tuple(given), unit, budget, reserve, tuple(header))

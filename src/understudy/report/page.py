@@ -42,12 +42,12 @@ ENGLISH: Texts = {
     "what_tables": "These tables are synthetic: none of their rows is the record of a person. They stand in for sensitive tables; every look at the real "
     "records was differentially private, was paid for, and is listed below.",
     "table_size": "{name} with {rows} rows",
-    "h_figures": "Three things you can read off it",
+    "h_figures": "What you can read off it",
     "figure_range": "real records: {low} to {high}",
     "figures_note": "The figure is this table's. The ranges hold together with a confidence of {confidence}.",
     "figures_checked": "The method gives no ranges for single figures; these errors were checked on the real records before publication.",
     "figures_none": "None with a known error: the method gives no ranges, and no criterion compared the table with the real one.",
-    "h_limits": "Three things it cannot tell",
+    "h_limits": "What it cannot tell",
     "h_meaning": "What it means if you are in the data",
     "meaning": "Whatever somebody knows and computes: a guess whether you are in it, right in 50% of cases before, is right in at most {guess} "
     "with this table. Somebody who accuses 1 in 100 others wrongly recognises at most {recognised} of the people who are in it.",

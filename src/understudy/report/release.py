@@ -213,7 +213,11 @@ def _first_screen(content: ReportContent, phrases: Texts) -> str:
             *([text(about)] if about else []),
             text(phrases["what_tables" if content.tables else "what"]),
         ),
-        part("h_figures", f'<ul class="figures">{figures}</ul>' if figures else "", noted),
+        part(
+            "h_figures",
+            f'<ul class="figures">{figures}</ul>' if figures else "",
+            noted,
+        ),
         part("h_limits", f"<ul>{limits}</ul>") if limits else "",
         part(
             "h_meaning",

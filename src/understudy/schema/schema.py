@@ -17,6 +17,7 @@ from understudy._html import html_table
 from understudy.errors import DataError, DomainNotPublic, DomainTooLarge, SchemaError
 from understudy.schema.columns.categorical import Categorical
 from understudy.schema.columns.column import Codes, Column, check_text
+from understudy.schema.columns.date import Date
 from understudy.schema.constraints.constraint import Constraint
 from understudy.schema.constraints.dependency import (
     Dependency,
@@ -64,9 +65,18 @@ def remarks(schema: Schema) -> list[str]:
             found.append(f"No record can obey the constraint {rule.text!r}.")
         elif allowed.all():
             found.append(f"Every record obeys the constraint {rule.text!r}; it has no effect on codes.")
-    return found + [
-        f"Column {column.name!r} has one possible code." for column in schema.columns if column.size == 1
-    ]
+    compared = {name for rule in schema.rules for name in rule.columns}
+    for column in schema.columns:
+        if column.size == 1:
+            found.append(f"Column {column.name!r} has one possible code.")
+        if isinstance(column, Date) and column.decode_by == "midpoint" and column.name in compared:
+            cells = column.cells
+            if (np.asarray(cells.high, dtype=float) - np.asarray(cells.low, dtype=float) > 1).any():
+                found.append(
+                    f"Column {column.name!r} is published as one day for each bin, the middle, and a rule compares it: dates of one bin come out equal. "
+                    "Write decode_by: uniform to have days drawn inside the bins."
+                )
+    return found
 
 
 def schema_html(schema: Schema) -> str:
@@ -685,6 +695,24 @@ class Schema:
         from understudy.schema.files.yaml import read_plain
 
         return cls.from_dict(read_plain(path), folder=os.path.dirname(os.fspath(path)) or ".")
+
+    @classmethod
+    def of(cls, given: Schema | str | os.PathLike[str]) -> Schema:
+        """Return a schema as it is, or read the file that a path names: what every function with a parameter ``schema`` takes.
+
+        Examples
+        --------
+        >>> Schema.of({"columns": []})
+        Traceback (most recent call last):
+        understudy.errors.SchemaError: schema must be a Schema or the path of a schema file, not dict. Schema.from_dict and Schema.parse make one.
+        """
+        if isinstance(given, Schema):
+            return given
+        if isinstance(given, str | os.PathLike):
+            return cls.read(given)
+        raise SchemaError(
+            f"schema must be a Schema or the path of a schema file, not {type(given).__name__}. Schema.from_dict and Schema.parse make one."
+        )
 
     def to_yaml(self) -> str:
         """Return the schema as YAML for people to read and edit."""

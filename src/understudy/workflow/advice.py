@@ -236,7 +236,7 @@ def advise(
     >>> advice.errors.columns.middle < 0.02
     True
     """
-    described = schema if isinstance(schema, Schema) else Schema.read(schema)
+    described = Schema.of(schema)
     wish = None if want is None else Wish.parse(want)
     number = described.row_count if rows is None else rows
     if number is None:

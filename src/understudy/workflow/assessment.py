@@ -94,7 +94,7 @@ def evaluate(
     >>> found.score("columns").value
     0.0
     """
-    described = schema if isinstance(schema, Schema) else Schema.read(schema)
+    described = Schema.of(schema)
     written: dict[str, Any] = {"separator": separator, "encoding": encoding, "names": names}
     progress("reading", 0.0)
     asked: dict[str, Any] = {

@@ -329,7 +329,7 @@ def discover_schema(
         unit=Unit.of(unit),
         budget=Budget.of(epsilon=epsilon, delta=delta, rho=rho, mu=mu),
         share=share,
-        schema=schema if schema is None or isinstance(schema, Schema) else Schema.read(schema),
+        schema=None if schema is None else Schema.of(schema),
         payment=Payment(
             ledger=ledger if ledger is None or isinstance(ledger, Ledger) else Path(ledger),
             table_name=table_name,

@@ -220,12 +220,13 @@ def discovering(
     columns_named = header_of(table, separator=separator, encoding=encoding, names=names, header=header)
     step = Discover(share=share, header=columns_named, given=given, numbers_only=numbers_only)
     declared = {} if given is None else {column.name: column for column in given.columns}
-    marks: list[Column] = [
-        Boolean(name, missing=True, out_of_domain="to-missing", origin="measured")
+    marks: dict[str, Column] = {
+        name: Boolean(name, missing=True, out_of_domain="to-missing", origin="measured")
         for name in columns_named
-        if name not in declared and name != unit.id_column
-    ]
-    columns = (*marks, *declared.values())
+        if name != unit.id_column
+    }
+    # in the order of the header, like the schema that will be found; what is declared and not there is refused by the plan
+    columns = tuple({**marks, **declared}.values())
     return step, Schema(columns=columns) if given is None else replace(given, columns=columns)
 
 
@@ -301,7 +302,8 @@ def ask_about_people(names: Iterable[str], unit: Unit) -> tuple[str, ...]:
     verb = "column" if len(found) == 1 else "columns"
     return (
         f"The {verb} {listing(found, most=3)} may tell people apart. Does somebody have several rows? Then this protects single rows of theirs and not the person: "
-        f"name the column and how many rows count (--id-column {found[0]} --max-rows-per-person K).",
+        f"name the column and how many rows count (--id-column {found[0]} --max-rows-per-person K; "
+        f"from Python unit=Unit.add_remove_person({found[0]!r}, max_rows=K)).",
     )
 
 

@@ -97,7 +97,10 @@ __all__ = [
 
 _LOG = logging.getLogger(__name__)
 
-ADVICE = "Use the ledger of this table (--ledger), name the table as the ledger does (--table-name), or, if this is another table, give it a ledger of its own (--ledger FILE)."
+ADVICE = (
+    "Use the ledger of this table (--ledger), name the table as the ledger does (--table-name), or give it a ledger of its own (--ledger FILE, with "
+    "--another-ledger if this table has one already: then what the two promise adds up)."
+)
 """For those whose ledger is of another table or unit."""
 
 
@@ -539,7 +542,7 @@ def synthesize(
             encoding=encoding,
             progress=progress,
         )
-    given = schema if schema is None or isinstance(schema, Schema) else Schema.read(schema)
+    given = None if schema is None else Schema.of(schema)
     linked = linked_source(table, given)
     if linked is not None:
         table, given = linked

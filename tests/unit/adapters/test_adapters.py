@@ -303,3 +303,15 @@ def test_discovery_in_the_estimator_has_the_rules_of_the_command() -> None:
         made(schema=None, discover=0.3).fit(FRAME)
     with pytest.raises(BudgetError, match="between 0 and 1"):
         made(schema=None, discover=1.0, delta=1e-6).fit(FRAME)
+
+
+def test_a_schema_file_and_a_mapping_for_people_are_taken_as_by_synthesize(tmp_path: Path) -> None:
+    SCHEMA.write(tmp_path / "toy.yaml")
+    fitted = made(schema=str(tmp_path / "toy.yaml")).fit(FRAME.drop(columns="ward"), FRAME["ward"])
+    assert fitted.model_.schema == SCHEMA
+    with pytest.raises(WorkloadError, match="y is taken as one more column"):
+        made(schema=tmp_path / "toy.yaml").fit(FRAME, FRAME["ward"].rename("nothing"))
+    people = FRAME.assign(patient=[number % 100 for number in range(len(FRAME))])
+    unit = {"relation": "add-remove", "id_column": "patient", "max_rows": 3}
+    by_people = made(schema=tmp_path / "toy.yaml", unit=unit).fit(people)
+    assert by_people.model_.provenance.unit == Unit.add_remove_person("patient", max_rows=3)

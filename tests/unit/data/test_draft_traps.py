@@ -410,3 +410,16 @@ def test_a_dominant_value_at_the_upper_end_has_a_bin_of_its_own(unit: float) -> 
     assert top.tolist() == [found.size - 1, found.size - 2]
     assert found.maximum == 1_000 * unit
     assert dict(made.remarks)["x"] == "95 % of the entries have one value."
+
+
+def test_a_column_called_patient_is_somebody_however_its_numbers_lie() -> None:
+    """The key of a table of events: numbers close together, each a few times, which look like amounts."""
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame(
+        {"patient": rng.integers(100_000, 104_000, 9_000), "nights": rng.integers(0, 30, 9_000)}
+    )
+    found = draft(frame)
+    assert "several rows" in dict(found.schema.left_out)["patient"]
+    assert any("--id-column patient" in question for question in found.questions)
+    price = draft(frame.rename(columns={"patient": "cost_per_patient"}))
+    assert "cost_per_patient" in price.schema.names

@@ -38,6 +38,7 @@ from understudy.release.rehearsal.rehearsal import rehearse
 from understudy.release.run.planning import plan_release
 from understudy.release.run.run import run_release
 from understudy.release.run.transform import neighbours
+from understudy.release.series.refresh import plan_refresh
 from understudy.release.spec.space import counted_schema
 from understudy.release.spec.spec import Spec
 from understudy.schema import Domain, Schema
@@ -180,6 +181,26 @@ def _mixed(table: pd.DataFrame) -> None:
 def test_keys_that_do_not_hold_are_found(published, tmp_path, name, change, said) -> None:
     with pytest.raises(BundleError, match=said):
         verify_bundle(_tampered(published, tmp_path, name, change))
+
+
+@pytest.mark.parametrize("source", ["stays.csv", "another.yaml"])
+def test_next_year_is_a_release_of_its_own(published: Path, tmp_path: Path, source: str) -> None:
+    """There is no series of entities; whatever source is named, the refusal says what to do instead, and the road it names works."""
+    with pytest.raises(BundleError, match=r"source\.tables"):
+        plan_refresh(published, source=tmp_path / source)
+    folder = published.parent
+    for name in ("patients", "stays"):
+        shutil.copy(folder / f"{name}.csv", folder / f"{name}-2025.csv")
+    tables = {name: f"{name}-2025.csv" for name in ("patients", "stays")}
+    described = plain(
+        "register.yaml", name="register-2025", source={"table": "register-2025", "tables": tables}
+    )
+    write_plain(described, folder / "next.yaml")
+    done = publish(
+        folder / "next.yaml", out=folder / "next", ledger=folder / "next.ledger", another_ledger=True
+    )
+    assert done.accepted
+    verify_bundle(folder / "next")
 
 
 def test_an_unchanged_copy_is_fine(published, tmp_path) -> None:

@@ -178,3 +178,21 @@ def test_a_map_of_many_columns_shows_the_worst() -> None:
     assert plot.title == "Error by pair of columns (private, 40 of 50)"
     worst = found.overview.pairs[0]
     assert any(f"{worst.columns[0]}, {worst.columns[1]}" in item for item in _titles(plot))
+
+
+def test_files_are_taken_where_their_objects_are(tmp_path: Path) -> None:
+    SCHEMA.write(tmp_path / "toy.yaml")
+    halves = {"first": FRAME.head(200), "second": FRAME.tail(200)}
+    assert plots.marginals(halves, tmp_path / "toy.yaml").svg == plots.marginals(halves, SCHEMA).svg
+    with Ledger.create(tmp_path / "toy.ledger", budget=PureDP(2.0), unit=Unit.add_remove(), table="toy"):
+        pass
+    assert plots.spending(tmp_path / "toy.ledger").title == "Budget of toy: 0 of 2 (epsilon) spent"
+    with pytest.raises(WorkloadError, match="by the names that the legend shows"):
+        plots.marginals(FRAME, SCHEMA)  # type: ignore[arg-type]
+
+
+def test_a_picture_of_a_model_is_short_where_nothing_draws_it() -> None:
+    model = TableSynthesizer("independent", schema=SCHEMA, unit="add-remove", epsilon=1.0).fit(FRAME).model_
+    shown = model.plot()
+    assert len(repr(shown)) < 60
+    assert "<svg" in str(shown)

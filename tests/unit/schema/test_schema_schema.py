@@ -6,6 +6,7 @@ import math
 import pickle
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -314,3 +315,25 @@ def test_remarks_of_a_careful_reader() -> None:
         "Every record obeys the constraint 'x < 50'; it has no effect on codes.",
         "Column 'one' has one possible code.",
     ]
+
+
+def test_a_rule_over_dates_that_are_published_as_the_middle_of_a_bin_is_questioned() -> None:
+    def days(**more: str) -> list[Date]:
+        return [
+            Date(name, minimum="2020-01-01", maximum="2020-12-31", **({"resolution": "month"} | more))
+            for name in ("a", "b")
+        ]
+
+    questions = Schema(days(), rules=["b >= a"]).remarks()
+    assert [question.partition(" is published")[0] for question in questions] == ["Column 'a'", "Column 'b'"]
+    assert Schema(days(decode_by="uniform"), rules=["b >= a"]).remarks() == []
+    assert Schema(days(resolution="day"), rules=["b >= a"]).remarks() == []
+    assert Schema(days()).remarks() == []
+
+
+def test_a_schema_or_its_file_is_taken_and_nothing_else(tmp_path: Path) -> None:
+    PEOPLE.write(tmp_path / "people.yaml")
+    assert Schema.of(PEOPLE) is PEOPLE
+    assert Schema.of(tmp_path / "people.yaml") == Schema.of(str(tmp_path / "people.yaml")) == PEOPLE
+    with pytest.raises(SchemaError, match=r"path of a schema file, not dict\. Schema\.from_dict"):
+        Schema.of(PEOPLE.to_dict())  # type: ignore[arg-type]

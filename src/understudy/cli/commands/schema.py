@@ -287,7 +287,7 @@ def check(
     print_table(f"Schema {schema}", headings, [list(row.values()) for row in rows])
     tell(f"{len(rows)} columns, {large(described.domain.cells())} cells in all.")
     for constraint in described.constraints:
-        tell(f"Constraint: {constraint}")
+        tell(f"{'Rule' if constraint in described.rules else 'Constraint'}: {constraint}")
     for warning in warnings:
         tell(f"Warning: {warning}")
     for remark in described.remarks():

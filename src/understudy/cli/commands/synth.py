@@ -378,8 +378,8 @@ def tell_discovered(found: Discovery) -> None:
     if free := found.unordered_dates:
         tell(
             f"Nothing ensures the order of dates ({', '.join(map(repr, free))}): discovery learns columns, not relations between them, so synthetic rows may "
-            "end before they begin. If one never comes before another, declare both in a schema with a rule such as 'departure >= arrival' "
-            "and give it with --schema before the next fit: docs/how-to/discover.md and docs/how-to/rules.md."
+            "end before they begin. If one never comes before another, declare both in a schema, with decode_by: uniform and a rule such as "
+            "'departure >= arrival', and give it with --schema before the next fit: docs/how-to/discover.md and docs/how-to/rules.md."
         )
 
 
@@ -479,7 +479,7 @@ def _report(made: Synthesis, delivery: Delivery) -> None:
         unresolved = unresolved.assign(at_most=unresolved["at_most"] / made.model.provenance.unit.max_rows)
     if len(unresolved):
         tell(
-            f"{len(unresolved):,} values of {unresolved['column'].nunique():,} columns ({listing(list(unresolved['column'].unique()), most=4)}) are not resolved: at this budget they "
+            f"Values that are not resolved: {len(unresolved):,}, in {listing(list(unresolved['column'].unique()), most=4)}. At this budget they "
             f"cannot be told from values with no rows at all (at most {unresolved['at_most'].max():,.0f}, with 95 % "
             "confidence each). Read nothing into how often they occur in the synthetic table."
         )

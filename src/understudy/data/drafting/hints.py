@@ -59,6 +59,18 @@ def key_of(name: str) -> Literal["key", "number", ""]:
     return "number" if words[-1] in NUMBER_WORDS | _SOMEBODY else ""
 
 
+def is_somebody(name: str) -> bool:
+    """Return whether a name is nothing but a word for people, such as the key of linked tables often has.
+
+    Examples
+    --------
+    >>> is_somebody("patient"), is_somebody("Household"), is_somebody("cost_per_patient"), is_somebody("insured")
+    (True, True, False, False)
+    """
+    words = words_of(name)
+    return len(words) == 1 and words[0] in _SOMEBODY - {"insured"}
+
+
 def columns_of_persons(names: Iterable[str]) -> list[str]:
     """Return the columns whose names say that they may tell people apart: those of keys if there are some, otherwise those that name somebody.
 

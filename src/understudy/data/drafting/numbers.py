@@ -17,7 +17,7 @@ from understudy.data.drafting.edges import (
     without_outliers,
 )
 from understudy.data.drafting.found import Absent, Found, percent
-from understudy.data.drafting.hints import are_codes, is_code_name, is_year, key_of
+from understudy.data.drafting.hints import are_codes, is_code_name, is_somebody, is_year, key_of
 from understudy.data.drafting.writing import decimals_of, unit_of
 from understudy.schema import Categorical, Integer, Real
 from understudy.schema.coding.names import calendar_range
@@ -199,7 +199,7 @@ def _key(name: str, values: Values, counts: Counts, *, whole: bool, max_categori
     hint = key_of(name)
     if consecutive or (hint and distinct > NEARLY_EACH * rows):
         return Found(reason="it looks like an identifier: almost every row has its own number")
-    spread = hint == "key" or values[-1] - values[0] > 5 * distinct
+    spread = hint == "key" or is_somebody(name) or values[-1] - values[0] > 5 * distinct
     if hint and spread and distinct > max_categories and rows < _ROWS_OF_A_THING * distinct:
         return repeating_key(int(counts.max()))
     return None

@@ -226,7 +226,10 @@ def criterion_figures(criteria: Sequence[Mapping[str, Any]], most: int) -> list[
         if item["form"] == "public" or not item["passed"]:
             continue
         after = f" {item['unit']}" if item["unit"] else ""
-        found.append(Figure(value=f"below {item['threshold']:g}{after}", what=f"Error of: {item['name']}"))
+        metric = f" ({item['type']}: {item['metric']})"
+        found.append(
+            Figure(value=f"below {item['threshold']:g}{after}", what=f"Error of: {item['name']}{metric}")
+        )
     return found[:most]
 
 

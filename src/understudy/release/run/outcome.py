@@ -84,7 +84,8 @@ def release_ledger(spec: Spec, place: LedgerPlace) -> AbstractContextManager[Led
         table=spec.source.table or spec.name,
         accounting=spec.shares.accounting,
         approximate_delta=spec.shares.reserve,
-        advice="Use the ledger of this table, name the table as the ledger does (source.table), or, if this is another table, give it a ledger of its own (--ledger FILE).",
+        advice="Use the ledger of this table, name the table as the ledger does (source.table), or give it a ledger of its own (--ledger FILE, with --another-ledger "
+        "if this table has one already: then what the two promise adds up).",
     )
 
 

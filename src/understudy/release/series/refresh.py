@@ -157,6 +157,7 @@ def plan_refresh(
     certificate = verify_bundle(folder)
     old = _old_spec(folder)
     wanted = spec or old
+    _require_rows(old)
     _require_fit(old, wanted)
     if not isinstance(source, Database):
         _require_columns(Path(source), wanted)
@@ -213,6 +214,17 @@ def plan_refresh(
 
 
 # ---------------------------------------------------------------- does it fit?
+
+
+def _require_rows(old: Spec) -> None:
+    """Refuse a release of entities with their events, whose models are no prior of one another yet, and say how the next one is made."""
+    if old.two_levels or old.parts:
+        raise BundleError(
+            f"The bundle holds entities with their events ({old.name!r}), and a series has one row for each of its records so far. The next release is one of its own: "
+            "in the studio begin a design with a copy of this one, or copy its specification and change the name, and, in the schema or under source.tables, where "
+            "the tables are; leave 'agreement' and 'facts' out, have the new one approved, and give it the ledger of its own tables. What somebody in both releases is "
+            "promised is the two guarantees added up."
+        )
 
 
 def require_previous(spec: Spec) -> None:

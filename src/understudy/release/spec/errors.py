@@ -196,6 +196,8 @@ def _sentence(item: dict[str, Any], path: tuple[Any, ...], plain: Mapping[str, A
             re.findall(r"'([^']+)'", str(context.get("expected_tags", ""))),
         )
         word = str(context.get("discriminator", "kind")).strip("'")
+        if set(OWN_KINDS) <= set(expected):  # of criteria other packages may add some
+            expected = [*dict.fromkeys((*expected, *criterion_kinds()))]
         return f"no {word} named {given!r}.{did_you_mean(given, expected)} Known: {', '.join(expected)}"
     if kind == "literal_error":
         return f"write {context.get('expected', '')}"

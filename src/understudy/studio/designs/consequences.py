@@ -399,8 +399,10 @@ def _rejection(spec: Spec, acceptance: Acceptance) -> list[str]:
         chance = acceptance.probability
         if spec.shares.single:
             said.append(
-                f"With an acceptance of {chance:.0%}, {1 - chance:.0%} of all releases end so: on average {1 / chance:.2g} budgets are spent for one table "
+                f"With an acceptance of {chance:.0%}, {1 - chance:.0%} of all releases end so: on average {1 / chance:.2g} times the budget is spent for one table "
                 "that is published."
+                if chance < 0.995
+                else "In rehearsals hardly any release ended so."
             )
         else:
             said.append(
