@@ -230,6 +230,8 @@ class Descent:
     ----------
     rounds, cost
         How many rounds there are, and what each costs.
+    finest
+        The step between possible values, where it is known.
     counts, sigma, sure
         Of the last round, in its cells: below the first edge, ranges, above the last edge, nothing.
     """
@@ -243,6 +245,7 @@ class Descent:
     alone: frozenset[Any] = frozenset()
     roundness: Callable[[Any], int] = lambda edge: 0
     tails: Callable[[Any, Any], tuple[Any, Any]] = lambda low, high: (None, None)
+    finest: Any = None
     asked: list[Any] = field(default_factory=list)
     counts: Array = field(default_factory=lambda: np.zeros(0))
     sigma: Array = field(default_factory=lambda: np.zeros(0))
@@ -294,6 +297,7 @@ def column_of(
         alone=descent.alone,
         roundness=descent.roundness,
         tails=descent.tails,
+        finest=descent.finest,
     )
     if ranges is None:
         return "no range stands out of the noise; ask for a larger share of the budget, or declare the column"

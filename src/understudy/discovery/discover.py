@@ -369,7 +369,10 @@ def _numbers(
     def tails(low: Decimal, high: Decimal) -> tuple[Decimal | None, Decimal | None]:
         return tails_of_numbers(low, high, least=unit if profile.whole else Decimal(0), unit=unit)
 
-    return Descent(name, sorted(set(edges)), rounds, cost, seal, split, frozenset(alone), round_number, tails)
+    finest = unit if profile.whole else None
+    return Descent(
+        name, sorted(set(edges)), rounds, cost, seal, split, frozenset(alone), round_number, tails, finest
+    )
 
 
 def _in_one(plan: DiscoveryPlan, profile: Profile) -> bool:
