@@ -233,6 +233,8 @@ class Descent:
         How many rounds there are, and what each costs.
     suspected
         Numbers that may stand for a missing entry: each has a range of its own, so that the rounds count it. With the edge where that range ends.
+    finest
+        The step between possible values, where it is known.
     counts, sigma, sure
         Of the last round, in its cells: below the first edge, ranges, above the last edge, nothing.
     """
@@ -247,6 +249,7 @@ class Descent:
     roundness: Callable[[Any], int] = lambda edge: 0
     tails: Callable[[Any, Any], tuple[Any, Any]] = lambda low, high: (None, None)
     suspected: Mapping[Any, Any] = field(default_factory=dict)
+    finest: Any = None
     asked: list[Any] = field(default_factory=list)
     counts: Array = field(default_factory=lambda: np.zeros(0))
     sigma: Array = field(default_factory=lambda: np.zeros(0))
@@ -300,6 +303,7 @@ def column_of(
         alone=descent.alone,
         roundness=descent.roundness,
         tails=descent.tails,
+        finest=descent.finest,
     )
     if ranges is None:
         return "no range stands out of the noise; ask for a larger share of the budget, or declare the column"

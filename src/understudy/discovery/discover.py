@@ -388,6 +388,7 @@ def _numbers(
         round_number,
         tails,
         suspected,
+        finest=unit if profile.whole else None,
     )
 
 

@@ -40,6 +40,8 @@ Array = npt.NDArray[np.float64]
 
 BINS = 32
 """Ranges that a column is cut into if its mass allows."""
+SINGLES = 24
+"""Up to so many possible values are not put together, where the noise allows."""
 CLEAR, MOST_BINS = 10.0, 100
 """Where ranges that hold so many standard deviations of the noise are smaller, there may be more of them, at most so many."""
 SINGLY = 40
@@ -328,6 +330,7 @@ def settled(
     alone: frozenset[Edge] = frozenset(),
     roundness: Callable[[Edge], int] = lambda edge: 0,
     tails: Callable[[Edge, Edge], tuple[Edge | None, Edge | None]] = lambda low, high: (None, None),
+    finest: Edge | None = None,
 ) -> Ranges[Edge] | None:
     """Merge ranges until each holds about as much as it should; None if nothing but noise was found.
 
@@ -345,6 +348,8 @@ def settled(
     tails
         Where the tails beyond the first and the last edge at which something was found end: each is a range of its own, because what the noise hides there
         should not be put at the edge.
+    finest
+        The step between possible values, where it is known: `FEW` cells are taken to be all there are only if each is one value, not if noise kept them wide.
     """
     inside, noise = counts[1 : len(edges)], sigma[1 : len(edges)]
     held = occupied(inside, sure=sure * noise)
@@ -371,10 +376,14 @@ def settled(
     for begin, end in itertools.pairwise([first, *borders, last + 1]):
         _cut(edges, inside, noise, begin, end, 0.7 * enough, roundness, cuts)
     made: list[Edge] = [edges[place] for place in sorted(cuts)]
+    if finest is not None:
+        made = _one_by_one(made, finest, rows=rows, sigma=float(np.median(noise[first : last + 1])))
     low, high = tails(made[0], made[-1])
     below = list(range(first + 1))  # cells of the counts
     above = list(range(last + 2, len(edges) + 1))
-    few = last + 1 - first <= FEW
+    few = last + 1 - first <= FEW and (
+        finest is None or all(edges[k + 1] - edges[k] == finest for k in range(first, last + 1))
+    )
     if low is not None:
         near = [k for k in below if edges[k] > low]
         if _hides(counts, sigma, near, few or bool(single[first]), rows):
@@ -389,6 +398,22 @@ def settled(
                 high = edges[above.pop(0)]
             made.append(high)
     return Ranges(tuple(made), _stands_out(counts, sigma, below, 2.0), _stands_out(counts, sigma, above, 2.0))
+
+
+def _one_by_one(edges: list[Edge], step: Edge, *, rows: float, sigma: float) -> list[Edge]:
+    """Return an edge at each possible value of a short range whose values hold a standard deviation each, on average; a range that is longer stays as it is.
+
+    The fit has most of the budget: it can tell values from each other that were put into one range because of the noise of discovery.
+
+    Examples
+    --------
+    >>> _one_by_one([5, 8, 10], 1, rows=800, sigma=40.0), _one_by_one([5, 8, 10], 1, rows=100, sigma=40.0)
+    ([5, 6, 7, 8, 9, 10], [5, 8, 10])
+    """
+    values = int((edges[-1] - edges[0]) / step)
+    if values > SINGLES or rows < values * sigma:
+        return edges
+    return [edges[0] + place * step for place in range(values + 1)]
 
 
 def _hides(counts: Array, sigma: Array, cells: Sequence[int], likely_empty: bool, rows: float) -> bool:

@@ -105,6 +105,41 @@ def test_round_edges_come_first(rows: float) -> None:
     assert 50 in made
 
 
+@pytest.mark.parametrize(("rows", "single"), [(2_000.0, True), (400.0, False)])
+def test_values_of_a_short_range_are_told_apart_where_the_fit_can(rows: float, single: bool) -> None:
+    """School years 3 to 16, and noise of 40: ranges of three to five years would be cut, the fit has a third of that noise. With 30 rows a value nothing is gained."""
+    edges = [Decimal(k) for k in (0, 1, 3, 5, 8, 10, 12, 14, 17, 20)]
+    widths = np.diff([float(edge) for edge in edges])
+    inside = np.where((widths.cumsum() > 3) & (widths.cumsum() <= 17), widths * rows / 14, 0.0)
+    counts = np.concatenate([[0.0], inside, [0.0, 0.0]])
+    found = {
+        step: settled(edges, counts, sigma=np.full(len(counts), 40.0), sure=2.0, finest=step)
+        for step in (None, Decimal(1))
+    }
+    ranges, values = found[None], found[Decimal(1)]
+    assert ranges is not None
+    assert values is not None
+    assert max(np.diff(ranges.edges)) > 1
+    assert (set(np.diff(values.edges)) == {1}) is single
+
+
+def test_a_few_wide_ranges_are_not_all_there_is() -> None:
+    """Beside four values that were counted one by one a tail is probably empty; beside four ranges that noise kept wide it is not."""
+    for widths, kept in ((1, False), (10, True)):
+        edges = [Decimal(widths * k) for k in range(1, 9)]
+        counts = np.array([0.0, *[500.0] * 4, 12.0, 9.0, 6.0, 0.0, 0.0])
+        found = settled(
+            edges,
+            counts,
+            sigma=np.full(len(counts), 40.0),
+            sure=4.0,
+            tails=lambda low, high: (None, 2 * high),
+            finest=Decimal(1),
+        )
+        assert found is not None
+        assert (found.edges[-1] > edges[4]) is kept
+
+
 def test_nothing_but_noise_is_no_range() -> None:
     counts = np.random.default_rng(1).normal(0, 10, 53)
     edges = [Decimal(k) for k in range(51)]
