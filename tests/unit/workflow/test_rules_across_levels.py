@@ -132,14 +132,16 @@ def test_bins_alone_do_not_keep_it():
     assert wrong(found, "visits", "visited", strict=True)[0] > 20
 
 
-def test_it_holds_in_one_table_with_ids_too():
+@pytest.mark.parametrize("resolution", ["quarter", "month", "day"])
+def test_it_holds_in_one_table_with_ids_too(resolution):
+    """Visits in coarse bins, in others than the deaths, and by single days, where every code is one value once the day of death is known."""
     tables = register()
     flat = tables["visits"].merge(tables["patients"], on="patient")
     schema = Schema.parse(
         f"""
 columns:
   - {{name: died, kind: date, {DATES}, missing: true}}
-  - {{name: visited, kind: date, {DATES}}}
+  - {{name: visited, kind: date, {DATES.replace("quarter", resolution)}}}
   - {{name: ward, kind: categorical, values: [day, general]}}
 rules: ["visited < died"]
 entity: {{id: patient, fixed: [died], order: visited, max_events: 8}}

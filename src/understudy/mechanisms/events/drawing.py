@@ -749,20 +749,20 @@ class EventDrawer:
         known: SettledValues | None = None,
     ) -> pd.DataFrame:
         """Turn codes into values, and put the rows of each entity in order."""
-        schema = self.schema
-        assert schema.entity is not None
+        schema, entity = self.schema, self.schema.entity
+        assert entity is not None
         columns = {name: codes[:, self._place(name)] for name in schema.names}
         if known is not None and self.exact is not None:
             schema = self.exact.fine
             columns |= {name: part[owner] for name, part in self.exact.codes(known).items()}
         frame = schema.decode(columns, seed=int(generator.integers(1 << 62)))
         first = np.searchsorted(owner, owner, side="left")
-        for name in schema.entity.fixed:  # values inside a bin are drawn once
+        for name in entity.fixed:  # values inside a bin are drawn once
             if known is not None and name in known.frame:
                 frame[name] = known.frame[name].take(owner).set_axis(frame.index)
             else:
                 frame[name] = frame[name].take(first).set_axis(frame.index)
-        order = schema.entity.order
+        order = entity.order
         if order is not None and self.parts.gap is not None:
             gaps = codes[:, self._place(self.parts.gap)].astype(np.int64)
             days = self._days(columns[order].astype(np.int64), gaps, owner, generator)
@@ -772,11 +772,11 @@ class EventDrawer:
             column = schema.column(order)
             keys = columns[order] if column.kind == "ordinal" else frame[order].to_numpy()
             place = np.lexsort((keys, owner))
-            if any(order in {item.name for item in group.columns} for group in schema.joint_values):
+            if any(order in {item.name for item in group.columns} for group in self.schema.joint_values):
                 frame = frame.take(place).reset_index(drop=True)  # a rule ties the value to its row
             else:
                 frame[order] = frame[order].take(place).set_axis(frame.index)
-        settled = {*schema.entity.fixed, order}
+        settled = {*entity.fixed, order}
         for item in schema.derived:
             if item.columns & settled:  # from the values that came to stand there
                 frame[item.name] = item.compute(frame, {name: schema.column(name) for name in item.columns})

@@ -76,6 +76,10 @@ class ExactRules:
     ----------
     schema
         Of the table: entities and their events.
+    fine
+        The same with a code for each value of the columns in ``names``.
+    names
+        The columns fixed about an entity that the rules are about.
     """
 
     schema: Schema
@@ -102,7 +106,7 @@ class ExactRules:
             Codes of events, those of `codes` for the columns that the rules are about.
         """
         holds = np.ones(len(columns[self.schema.names[0]]), dtype=bool)
-        for group in self.fine.joint_values:
+        for group in self.fine.tied_values:  # those too in which every code stands for one value by now
             if any(column.name in self.names for column in group.columns):
                 holds &= group.possible({column.name: columns[column.name] for column in group.columns})
         return holds
