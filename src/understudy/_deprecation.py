@@ -11,7 +11,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, ParamSpec, TypeVar
 
-__all__ = ["deprecated", "deprecation", "forwarded", "warn_deprecated"]
+__all__ = ["deprecated", "deprecation", "forwarded", "rows_or_n", "warn_deprecated"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -53,6 +53,26 @@ def warn_deprecated(old: str, *, use: str, since: str, until: str, stacklevel: i
         DeprecationWarning,
         stacklevel=stacklevel + 1,
     )
+
+
+def rows_or_n(rows: int | None, n: int | None, *, where: str) -> int | None:
+    """Return how many rows are asked for, by the word that every function and command has for it or by that of 0.1.0.
+
+    Examples
+    --------
+    >>> with warnings.catch_warnings(record=True) as seen:
+    ...     warnings.simplefilter("always")
+    ...     rows_or_n(None, 5, where="Model.sample")
+    5
+    >>> print(seen[0].message)
+    Model.sample(n=...) is deprecated since Understudy 0.2 and goes away in 0.4. Use rows=....
+    """
+    if n is None:
+        return rows
+    if rows is not None:
+        raise TypeError(f"{where}: rows and n are two words for one thing; give rows.")
+    warn_deprecated(f"{where}(n=...)", use="rows=...", since="0.2", until="0.4", stacklevel=3)
+    return n
 
 
 def deprecated(*, use: str, since: str, until: str) -> Callable[[Callable[P, R]], Callable[P, R]]:

@@ -11,6 +11,7 @@ import pytest
 from command import understudy
 
 from understudy.privacy import Ledger
+from understudy.schema import Schema
 
 SCHEMA = """
 name: staff
@@ -211,6 +212,62 @@ def test_a_draft_can_be_declared_public(folder: Path) -> None:
         "--epsilon", 1, "--unit", "add-remove", "--out", folder / "o.csv",
     )  # fmt: skip
     assert result.code == 0, result.err
+
+
+def test_rules_stand_behind_hashes_in_a_draft_until_somebody_takes_these_away(folder: Path) -> None:
+    days = np.datetime64("2020-01-01") + np.random.default_rng(1).integers(0, 700, 400).astype(
+        "timedelta64[D]"
+    )
+    nights = np.random.default_rng(2).integers(1, 20, 400)
+    stays = pd.DataFrame(
+        {"arrival": days, "departure": days + nights.astype("timedelta64[D]"), "nights": nights}
+    )
+    stays.to_csv(folder / "stays.csv", index=False)
+    draft, schema = folder / "draft.yaml", folder / "stays.yaml"
+    said = understudy("schema", "draft", folder / "stays.csv", "--out", draft)
+    assert "Holds in every row: rules: nights == departure - arrival" in said.out
+    assert understudy("schema", "declare", draft, "--out", schema).code == 0
+    assert Schema.read(schema).rules == ()  # a comment is none
+    before, mark, after = draft.read_text().partition("# What follows holds in every row")
+    assert mark
+    head, *lines = after.splitlines()
+    draft.write_text("\n".join([before, f"# {head}", *(line.removeprefix("# ") for line in lines)]) + "\n")
+    assert understudy("schema", "declare", draft, "--out", schema).code == 0
+    assert {str(rule) for rule in Schema.read(schema).rules} >= {
+        "departure >= arrival",
+        "nights == departure - arrival",
+    }
+
+
+def test_a_table_that_is_not_there_is_said_before_anything_else(folder: Path) -> None:
+    assert understudy("schema", "draft", folder / "staff.csv", "--out", folder / "draft.yaml").code == 0
+    assert understudy("schema", "declare", folder / "draft.yaml", "--out", folder / "staff.yaml").code == 0
+    words = ("--schema", folder / "staff.yaml", "--epsilon", 1, "--unit", "add-remove")
+    missing = understudy("synth", folder / "nothing.csv", *words, "--out", folder / "o.csv")
+    assert missing.code == 4
+    assert missing.err.startswith("error: There is no file 'nothing.csv'")
+
+
+def test_a_plan_has_the_rounds_that_the_fit_will_have(folder: Path) -> None:
+    assert understudy("schema", "draft", folder / "staff.csv", "--out", folder / "draft.yaml").code == 0
+    assert understudy("schema", "declare", folder / "draft.yaml", "--out", folder / "staff.yaml").code == 0
+    words = (
+        "plan",
+        "--schema",
+        folder / "staff.yaml",
+        "--epsilon",
+        1,
+        "--unit",
+        "add-remove",
+        "--no-rehearsal",
+    )
+    free = understudy(*words, "--method", "aim")
+    limited = understudy(*words, "--method", "aim", "--time-limit", 3)
+    assert free.code == limited.code == 0, limited.err
+    assert free.out != limited.out
+    refused = understudy(*words, "--method", "independent", "--time-limit", 1)
+    assert refused.code != 0
+    assert "independent" in refused.err
 
 
 def test_draft_refuse_declare_fit(folder: Path) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
+from understudy._deprecation import rows_or_n
 from understudy._html import html_table
 from understudy.data import draft_schema
 from understudy.errors import WorkloadError
@@ -235,17 +236,19 @@ class TableSynthesizer:
 
     def sample(
         self,
-        n: int | None = None,
+        rows: int | None = None,
         *,
         where: str | None = None,
         given: pd.DataFrame | None = None,
         seed: int | None = None,
+        n: int | None = None,
     ) -> pd.DataFrame:
-        """Draw rows from the fitted model; free, as often as wanted. ``where`` and ``given`` as in `Model.sample`."""
+        """Draw rows from the fitted model; free, as often as wanted. ``where`` and ``given`` as in `Model.sample`; ``n`` is the deprecated word for ``rows``."""
         model: Model | None = getattr(self, "model_", None)
         if model is None:
             raise WorkloadError("There is no model yet; call fit first.")
-        return model.sample(n, where=where, given=given, seed=seed)
+        rows = rows_or_n(rows, n, where="TableSynthesizer.sample")
+        return model.sample(rows, where=where, given=given, seed=seed)
 
     # ------------------------------------------------------------------ what scikit-learn asks
 

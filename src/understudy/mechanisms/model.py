@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from understudy._deprecation import rows_or_n
 from understudy._html import html_table
 from understudy.engine import Distribution, GraphicalModel
 from understudy.engine.distributions.released import ReleasedRecords
@@ -257,18 +258,19 @@ class Model:
 
     def sample(
         self,
-        n: int | None = None,
+        rows: int | None = None,
         *,
         where: str | Selection | None = None,
         given: pd.DataFrame | Mapping[str, Any] | None = None,
         seed: int | None = None,
         progress: Progress = no_progress,
+        n: int | None = None,
     ) -> pd.DataFrame:
         """Draw rows as a pandas frame with the columns and types of the schema.
 
         Parameters
         ----------
-        n
+        rows
             Number of rows; by default the declared row count, or else the model's estimate (of those that ``where`` picks).
         where
             Draw only rows for which this is true, such as ``"age >= 70 and sex == 'F'"``: the model's distribution of such rows.
@@ -279,6 +281,8 @@ class Model:
             Makes the draw repeatable. Safe: the model is already public.
         progress
             Called with the name of a stage and a fraction, which stays below 1.
+        n
+            Deprecated: ``rows``.
 
         Raises
         ------
@@ -290,20 +294,21 @@ class Model:
         RareRows
             If the model expects fewer than ten such rows in the whole table: then they are guesses.
         """
+        rows = rows_or_n(rows, n, where="Model.sample")
         if self.events is not None:
             if where is not None or given is not None:
                 raise WorkloadError(
                     "A fit of two levels draws whole entities with all their rows, so a condition on rows (where, given) has no meaning. Draw them, and keep those that you want."
                 )
-            return self.events.frame(n, seed=seed)
+            return self.events.frame(rows, seed=seed)
         if where is None and given is None:
             phases = Phases(progress, {"codes": 9.0, "values": 1.0})
-            codes = self.sample_codes(n, seed=seed, progress=phases.part("codes"))
+            codes = self.sample_codes(rows, seed=seed, progress=phases.part("codes"))
             phases.part("values")("turning codes into values", 0.0)
             return self.decode(codes, seed=seed)
         from understudy.mechanisms.conditional import ConditionalRows
 
-        return ConditionalRows(self, where).sample(n, given=given, seed=seed, progress=progress)
+        return ConditionalRows(self, where).sample(rows, given=given, seed=seed, progress=progress)
 
     # ------------------------------------------------------------------ survey weights
 
@@ -397,15 +402,19 @@ class Model:
         name = self._weight.column
         return self.schema.select(column for column in self.schema.names if column != name)
 
-    def sample_tables(self, n: int | None = None, *, seed: int | None = None) -> dict[str, pd.DataFrame]:
+    def sample_tables(
+        self, rows: int | None = None, *, seed: int | None = None, n: int | None = None
+    ) -> dict[str, pd.DataFrame]:
         """Draw linked tables, by name: the entities with fresh keys, and their events, each with the key of its entity.
 
         Parameters
         ----------
-        n
+        rows
             So many events at most, less than one entity away from it; by default those of as many entities as the model stands for.
         seed
             Makes the draw repeatable. Safe: the model is already public.
+        n
+            Deprecated: ``rows``.
 
         Raises
         ------
@@ -414,7 +423,7 @@ class Model:
         """
         if self.events is None:
             raise WorkloadError("This is a model of one table; draw it with sample.")
-        return self.events.tables(n, seed=seed)
+        return self.events.tables(rows_or_n(rows, n, where="Model.sample_tables"), seed=seed)
 
     def share(self, where: str | Selection) -> float:
         """Return the share of the model's rows for which a condition is true.

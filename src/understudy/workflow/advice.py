@@ -200,6 +200,7 @@ def advise(
     target: str | None = None,
     options: Mapping[str, Any] | None = None,
     prior: Prior | None = None,
+    time_limit: float | None = None,
     want: str | None = None,
     seed: int = 0,
     most_seconds: float = MOST_SECONDS,
@@ -210,7 +211,7 @@ def advise(
 
     Parameters
     ----------
-    schema, unit, method, epsilon, delta, rho, mu, workload, target, options, prior
+    schema, unit, method, epsilon, delta, rho, mu, workload, target, options, prior, time_limit
         As `understudy.workflow.synthesize` takes them; the method may also be made already. With ``want`` the budget may be left out, except for delta.
     rows
         The number of rows, public or a guess of the owner's; by default what the schema declares.
@@ -264,6 +265,7 @@ def advise(
             unit=protected,
             budget=begun_with,
             prior=prior,
+            time_limit=time_limit,
         )
     )
     synthesizer.require(begun_with)

@@ -315,3 +315,15 @@ def test_a_schema_file_and_a_mapping_for_people_are_taken_as_by_synthesize(tmp_p
     unit = {"relation": "add-remove", "id_column": "patient", "max_rows": 3}
     by_people = made(schema=tmp_path / "toy.yaml", unit=unit).fit(people)
     assert by_people.model_.provenance.unit == Unit.add_remove_person("patient", max_rows=3)
+
+
+def test_rows_is_the_word_for_how_many_and_n_still_works() -> None:
+    fitted = made().fit(FRAME)
+    for draw, name in ((fitted.sample, "TableSynthesizer"), (fitted.model_.sample, "Model")):
+        with pytest.warns(DeprecationWarning, match=rf"{name}\.sample\(n=\.\.\.\) is deprecated") as seen:
+            old = draw(n=20, seed=1)
+        assert [item.filename for item in seen] == [__file__]
+        assert old.equals(draw(rows=20, seed=1))
+        assert old.equals(draw(20, seed=1))
+        with pytest.raises(TypeError, match="two words for one thing"):
+            draw(rows=20, n=20)

@@ -24,6 +24,7 @@ from understudy.cli.options import (
     Rho,
     RowsLost,
     Target,
+    TimeLimit,
     WorkloadText,
     key_of,
     parse_budget,
@@ -64,6 +65,7 @@ def plan(
     workload: WorkloadText = None,
     target: Target = None,
     prior: PriorPath = None,
+    time_limit: TimeLimit = None,
     option: OptionWords = None,
     rows: Annotated[
         int | None,
@@ -133,6 +135,7 @@ def plan(
             options=parse_options(option),
             workload=workload,
             target=target,
+            time_limit=time_limit,
         )
         return
     from understudy.cli.output import print_json, progress_bar, say, tell
@@ -170,7 +173,7 @@ def plan(
         "entity": entity,
         "prior": prior,
     }
-    synthesizer = parse_method(method, described, workload, option, **asked)
+    synthesizer = parse_method(method, described, workload, option, time_limit=time_limit, **asked)
     reason = reason_for(method, workload=workload, **asked)
     synthesizer.require(budget)
     records = records_of(described, entity)

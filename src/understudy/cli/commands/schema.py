@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -107,6 +107,9 @@ def draft(
         _require_common(made.schema, consent=rare_are_public)
     drafted = made.schema.declare_public(rare_are_public=rare_are_public) if declare_public else made.schema
     drafted.write(out)
+    if made.proposals and not declare_public and out.suffix.lower() != ".json":
+        with out.open("a", encoding="utf-8") as file:
+            file.write(_as_comments(made.proposals))
     if json:
         print_json(
             {"out": str(out), "columns": list(drafted.names), "left_out": dict(drafted.left_out)}
@@ -122,13 +125,47 @@ def draft(
     for question in made.questions:
         tell(f"Question: {question}")
     for rule in made.proposals:
-        tell(f"Holds in every row; add it to the schema if it does by definition: {rule}")
+        tell(f"Holds in every row: {rule}")
+    if made.proposals and not declare_public and out.suffix.lower() != ".json":
+        tell(
+            f"What holds in every row stands at the end of {out} behind #: where it holds by definition, take the # away."
+        )
+    elif made.proposals:
+        tell("Add what holds by definition to the schema.")
     if not declare_public:
         say(
             "Its facts were read from the data and are marked from-data. Read them, correct them, and declare them "
             f"public before fitting (understudy schema declare {out} --out schema.yaml); do not publish the draft "
             "before that."
         )
+
+
+def _as_comments(proposals: Sequence[str]) -> str:
+    """Return what holds in every row as keys of a schema file, each line behind a ``#`` that its owner may take away.
+
+    Examples
+    --------
+    >>> print(_as_comments(["rules: end >= begin", "rules: week == week_of(begin)", "determines: {city: [country]}", "determines: {city: [zone]}"]), end="")
+    <BLANKLINE>
+    # What follows holds in every row of the table. Where it holds by definition, take the # away, of the line with the key as well.
+    # rules:
+    #   - 'end >= begin'
+    #   - 'week == week_of(begin)'
+    # determines:
+    #   city: [country, zone]
+    """
+    rules, sources = [], dict[str, list[str]]()
+    for proposal in proposals:
+        key, _, text = proposal.partition(": ")
+        if key == "rules":
+            rules.append("#   - '{}'".format(text.replace("'", "''")))
+        else:  # {source: [target]}
+            source, _, target = text[1:-2].rpartition(": [")
+            sources.setdefault(source, []).append(target)
+    follow = [f"#   {source}: [{', '.join(targets)}]" for source, targets in sources.items()]
+    lines = [*(["# rules:"] if rules else []), *rules, *(["# determines:"] if follow else []), *follow]
+    head = "\n# What follows holds in every row of the table. Where it holds by definition, take the # away, of the line with the key as well.\n"
+    return head + "".join(f"{line}\n" for line in lines)
 
 
 @app.command("declare")

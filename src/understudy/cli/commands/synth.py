@@ -61,7 +61,7 @@ from understudy.cli.options import (
     parse_unit_with_look,
     summary,
 )
-from understudy.errors import UsageError
+from understudy.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from understudy.discovery import Discovery
@@ -279,6 +279,8 @@ def synth(
         model = beside(out, ".understudy")
     consent = parse_consent(accept_facts, accept_invariant, by)
     source = parse_source(table, in_database, immutable)[0] if linked is None else linked[0]
+    if isinstance(source, Path) and not source.exists():  # before a method is chosen for it
+        raise DataError(f"There is no file {source.name!r}. Check the path.")
     columns = parse_header(header, names)
 
     entity = entity_of(given, privacy_unit, flat=flat)
