@@ -103,7 +103,7 @@ RUNS = (
     _run("within-bins", "accuracy.within_bins"),
     _run("noise", "speed.noise"),
     _run("counting", "speed.counting"),
-    _run("compilation", "speed.compilation"),
+    _run("compilation", "speed.compilation", "auto aim mst privbayes"),
     _run("sql-counting", "speed.sql_counting", "--rows 1000000 duckdb parquet-by-duckdb postgres"),
     _run("sql-counting-large", "speed.sql_counting", "--rows 10000000 duckdb spark"),
     _run("engine", "speed.engine"),
