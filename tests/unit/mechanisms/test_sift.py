@@ -311,6 +311,23 @@ def test_noise_is_taken_out_of_pairs_that_only_triples_tell_of() -> None:
     assert np.abs(found - expected).sum() < 0.2 * np.abs(noise).sum()
 
 
+def test_the_tree_grows_with_the_number_of_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By default five megabytes, more from 23 columns on and at most 40; fewer measured pairs become patches then."""
+    by_columns = {
+        columns: Sift().model_mb(schema({f"c{place}": 2 for place in range(columns)}).domain)
+        for columns in (2, 22, 23, 50, 64, 65, 300)
+    }
+    assert by_columns == pytest.approx({2: 5, 22: 5, 23: 5.06, 50: 24.5, 64: 40, 65: 40, 300: 40})
+    assert Sift(max_model_mb=3.0).model_mb(schema().domain) == 3.0
+    patches = []
+    for by_pair in (0.0, 0.02):
+        monkeypatch.setattr("understudy.mechanisms.marginal.sift._MODEL_MB", 0.01)
+        monkeypatch.setattr("understudy.mechanisms.marginal.sift._MODEL_MB_PER_PAIR", by_pair)
+        model, _ = fit(tangled(4_000), ZCDP(0.5))
+        patches.append(len(getattr(model.distribution, "patches", ())))
+    assert patches[0] > patches[1]
+
+
 def test_a_hopeless_budget_leaves_the_dependences_unmeasured() -> None:
     _, ledger = fit(tangled(500), ZCDP(0.0005))
     assert not any("dependence" in entry.purpose for entry in ledger.entries())
