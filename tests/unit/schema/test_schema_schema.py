@@ -318,11 +318,9 @@ def test_remarks_of_a_careful_reader() -> None:
 
 
 def test_a_rule_over_dates_that_are_published_as_the_middle_of_a_bin_is_questioned() -> None:
-    def days(**more: str) -> list[Date]:
-        return [
-            Date(name, minimum="2020-01-01", maximum="2020-12-31", **({"resolution": "month"} | more))
-            for name in ("a", "b")
-        ]
+    def days(**more: Any) -> list[Date]:
+        given: dict[str, Any] = {"resolution": "month"} | more
+        return [Date(name, minimum="2020-01-01", maximum="2020-12-31", **given) for name in ("a", "b")]
 
     questions = Schema(days(), rules=["b >= a"]).remarks()
     assert [question.partition(" is published")[0] for question in questions] == ["Column 'a'", "Column 'b'"]
