@@ -15,6 +15,9 @@ twentieth of the rows alone), and numbers and dates by their mean Kolmogorov dis
 has error 1 in every marginal, the largest there is, and so has everything where a run was refused; columns that the
 expert leaves out are not judged. Tables in ``DEVELOPMENT`` were looked at while discovery was made; those in ``REPORTED``
 were not. Of tables over 100,000 rows that many are drawn, always the same.
+The floor is the ratio of an oracle (``benchmarks/accuracy/_discovery_floor.py``): the expert's own rows, in which the texts that are
+too rare for a tenth of the budget have become ``other``. It is told everything else for nothing and fits with the whole budget, so what a
+ratio has above it is noise in ranges, wrong kinds, cells that do not fit, and the tenth that the fit has less.
 Resumable. Computing errors reads the real tables without noise: they are public.
 
 Run ``python -m benchmarks.accuracy.real_tables`` (or name some tables); ``--quick`` simulates a small table instead.
@@ -41,6 +44,7 @@ import pandas as pd
 
 from benchmarks._kept import keep_table
 from benchmarks._tables import find_data
+from benchmarks.accuracy._discovery_floor import found_texts, text_counts, without_hidden
 from benchmarks.accuracy._output_error import ABSENT, errors_of
 from benchmarks.accuracy._runner import THREADS, Record, key_of, read_records, run_all, run_command
 from benchmarks.accuracy.aim import NOTICE
@@ -226,13 +230,26 @@ def run_cell(spec: Record, *, timeout: float, data: Path, copies: Path) -> Recor
         kept.parent.mkdir(parents=True, exist_ok=True)
         kept.write_bytes(gzip.compress(out.read_bytes(), mtime=0))
         shutil.copyfile(described, kept.with_name(kept.name.replace("rows.csv.gz", "schema.yaml")))
-    return done | judged(source, copy, kept)
+    return done | judged(source, copy, kept, floor=approach == "expert")
 
 
-def judged(source: Source, copy: Path, kept: Path) -> Record:
-    """Judge rows that were kept."""
+def judged(source: Source, copy: Path, kept: Path, *, floor: bool) -> Record:
+    """Judge rows that were kept; those of an expert once more without the texts that no discovery finds."""
     expert, real, rows = expert_schema(source), read_texts(copy, source), read_texts(kept)
     found = errors_of(expert, real, rows)
+    least: Record = {}
+    if floor:
+        counts = text_counts(expert, real)
+        known = found_texts(counts, epsilon=EPSILON, delta=DELTA, share=SHARE)
+        hidden = errors_of(expert, real, without_hidden(rows, counts, known, expert))
+        least = {
+            "floor": {
+                "error": hidden.pairs,
+                "neutral": hidden.neutral,
+                "singles": hidden.singles,
+                "kolmogorov": hidden.kolmogorov,
+            }
+        }
     return {
         "rows": len(rows),
         "real_rows": len(real),
@@ -243,6 +260,7 @@ def judged(source: Source, copy: Path, kept: Path) -> Record:
         "kolmogorov": found.kolmogorov,
         "columns": {name: round(value, 4) for name, value in found.columns.items()},
         "absent": list(found.absent),
+        **least,
     }
 
 
@@ -287,7 +305,7 @@ def _errors(title: str, names: Sequence[str], records: Sequence[Record]) -> str:
     """A table for each measure: the four approaches and what discovery costs beside the expert."""
     parts = []
     for key, meaning in MEASURES:
-        heads = [f"{title} table", "rows", "columns", *APPROACHES, "ratio"]
+        heads = [f"{title} table", "rows", "columns", *APPROACHES, "ratio", "floor"]
         lines = [
             f"{meaning[0].upper()}{meaning[1:]}:",
             "",
@@ -304,6 +322,7 @@ def _errors(title: str, names: Sequence[str], records: Sequence[Record]) -> str:
             if not np.isnan(ratio):
                 ratios[name] = ratio
             row.append(f"{ratio:.2f}" if name in ratios else "")
+            row.append(_floor(own, key))
             lines.append("| " + " | ".join(row) + " |")
         if ratios and key != "cpu_seconds":
             over = [name for name, ratio in ratios.items() if ratio > LIMIT]
@@ -322,6 +341,13 @@ def _mean(own: Sequence[Record], way: str, key: str) -> float:
     mine = [item for item in own if item["options"]["schema"] == way]
     lost = float("nan") if key == "cpu_seconds" else ABSENT
     return float(np.mean([item.get(key, lost) for item in mine])) if mine else float("nan")
+
+
+def _floor(own: Sequence[Record], key: str) -> str:
+    """The ratio that is left where nothing is missed but texts too rare for the share; nothing where it was not computed."""
+    floors = [item["floor"][key] for item in own if key in item.get("floor", {})]
+    expert = _mean(own, "expert", key)
+    return f"{np.mean(floors) / expert:.2f}" if floors and expert > 0 else ""
 
 
 def _shown(own: Sequence[Record], way: str, key: str) -> str:
@@ -356,7 +382,12 @@ def judge_again(path: Path, copies: Path) -> None:
     for record in records.values():
         name = f"{record['table']}-{record['options']['schema']}-{record['seed']}-rows.csv.gz"
         if record["status"] == "ok":
-            record |= judged(TABLES[record["table"]], copies / f"{record['table']}.csv", copies / name)
+            record |= judged(
+                TABLES[record["table"]],
+                copies / f"{record['table']}.csv",
+                copies / name,
+                floor=record["options"]["schema"] == "expert",
+            )
     if records:
         path.write_text("".join(json.dumps(record) + "\n" for record in records.values()), encoding="utf-8")
 

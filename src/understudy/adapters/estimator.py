@@ -70,7 +70,7 @@ class TableSynthesizer:
         ``"drop"`` them. A fit that was interrupted itself goes on when it is called again, and pays for nothing twice.
     discover
         A share of the budget, such as 0.1, with which everything about the columns that no schema declares is learnt: with noise, and charged to the same
-        ledger (:mod:`understudy.discovery`). The names of the columns are public. The schema that was found is that of ``model_``.
+        ledger (:mod:`understudy.discovery`); ``"auto:1000"`` chooses the share for about 1,000 rows (public, or your guess). The names of the columns are public. The schema that was found is that of ``model_``.
     numbers_only
         With ``discover`` and a budget without a delta, which finds no texts: say that numbers, dates and truth words are all that is wanted.
 
@@ -114,7 +114,7 @@ class TableSynthesizer:
         ledger: str | PathLike[str] | None = None,
         consent: Consent | None = None,
         unfinished: Unfinished = "refuse",
-        discover: float | None = None,
+        discover: float | str | None = None,
         numbers_only: bool = False,
     ) -> None:
         # as scikit-learn wants it: parameters are stored as given and checked when fitting

@@ -107,11 +107,11 @@ OptionalSchema = Annotated[
     Path | None, typer.Option("--schema", "-s", help="Schema of the table (YAML or JSON).")
 ]
 DiscoverShare = Annotated[
-    float | None,
+    str | None,
     typer.Option(
         "--discover",
         metavar="SHARE",
-        help="Learn what no schema declares (kinds, values, ranges) with this share of the budget, such as 0.1. Column names are public.",
+        help="Learn what no schema declares (kinds, values, ranges) with this share of the budget, such as 0.1. Column names are public. auto:ROWS chooses the share for about so many rows, a public number or a guess.",
     ),
 ]
 NumbersOnly = Annotated[
@@ -470,6 +470,23 @@ def parse_header(header: bool | None, names: str | None) -> tuple[str, ...] | No
     if not found or len(set(found)) < len(found):
         raise UsageError("--names takes different names separated by commas, or a file of them.")
     return tuple(found)
+
+
+def parse_share(share: str) -> float | str:
+    """Return the share of discovery: a number, or the text that chooses it by the number of rows.
+
+    Examples
+    --------
+    >>> parse_share("0.1"), parse_share("auto:1000")
+    (0.1, 'auto:1000')
+    """
+    from understudy.discovery import rows_of_share
+
+    try:
+        return float(share)
+    except ValueError:
+        rows_of_share(share)  # says what a share looks like
+        return share
 
 
 def parse_method(

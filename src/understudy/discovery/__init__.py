@@ -1,7 +1,14 @@
 """Learning a schema under a share of the budget: column names are public, everything else is measured and charged."""
 
 from understudy.discovery.discover import Discovery, NothingDiscovered, discover
-from understudy.discovery.plan import DiscoveryPlan, Shares, plan_discovery, shares_of
+from understudy.discovery.plan import (
+    DiscoveryPlan,
+    Shares,
+    plan_discovery,
+    rows_of_share,
+    share_for,
+    shares_of,
+)
 
 __all__ = [
     "Discovery",
@@ -10,5 +17,7 @@ __all__ = [
     "Shares",
     "discover",
     "plan_discovery",
+    "rows_of_share",
+    "share_for",
     "shares_of",
 ]

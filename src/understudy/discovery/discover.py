@@ -79,11 +79,19 @@ class Discovery:
         Columns that are not in it, and why.
     rows
         About how many rows there are, from the same counts.
+    rows_wanted
+        About how many rows the plan is for: in a table of fewer much stays hidden. 0 where that was not said.
     """
 
     schema: Schema
     left_out: Mapping[str, str] = field(default_factory=dict)
     rows: int = 0
+    rows_wanted: int = 0
+
+    @property
+    def is_small(self) -> bool:
+        """Whether the table has fewer rows than the plan is for."""
+        return self.rows < self.rows_wanted
 
     @property
     def unordered_dates(self) -> tuple[str, ...]:
@@ -168,7 +176,7 @@ def discover(
             "No column could be told from noise, so there is no schema. What was asked is paid for. Ask for a larger share of the budget or a "
             "larger budget, or declare the columns in a schema.",
         )
-    return Discovery(_schema(given, plan, columns), left_out, round(rows))
+    return Discovery(_schema(given, plan, columns), left_out, round(rows), plan.rows_wanted())
 
 
 def _schema(given: Schema | None, plan: DiscoveryPlan, columns: Mapping[str, Column]) -> Schema:

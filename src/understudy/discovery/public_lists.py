@@ -13,7 +13,7 @@ from functools import cache
 from understudy.schema.coding.profile import TRUTH_WORDS, number_in
 from understudy.schema.hierarchies.shipped import shipped_list
 
-__all__ = ["completed", "public_order", "with_its_partner"]
+__all__ = ["completed", "known_list", "public_order", "with_its_partner"]
 
 _ORDERS = (
     (
@@ -119,6 +119,18 @@ def completed(values: Sequence[str], *, rest: float, noise: float, threshold: fl
             known += added
             break
     return sorted(known, key=_by_number)
+
+
+def known_list(values: Collection[str]) -> bool:
+    """Say whether values are all of one list that everybody knows: months, weekdays, states, countries, grades, a pair of truth words.
+
+    Examples
+    --------
+    >>> known_list(["CA", "TX", "NY"]), known_list(["no", "yes"]), known_list(["Sales", "Self"])
+    (True, True, False)
+    """
+    lists = (*_ORDERS, *_lists(), *TRUTH_WORDS)
+    return any(_spelled(values, words) is not None for words in lists)
 
 
 @cache

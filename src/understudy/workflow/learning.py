@@ -185,7 +185,7 @@ def plan_discover(
     *,
     unit: Unit,
     budget: Budget,
-    share: float,
+    share: float | str,
     schema: Schema | None = None,
     payment: Payment | None = None,
     separator: str | None = None,
@@ -249,6 +249,7 @@ def plan_discover(
         out=out,
         notes=(
             *(() if place is None else place.notes),
+            *step.chosen(shares),
             *plan.describe(),
             *ask_about_people(step.header, unit),
         ),
@@ -260,7 +261,7 @@ def discover_schema(
     table: Any,
     *,
     unit: Unit | str | Mapping[str, Any] | None = None,
-    share: float = 0.1,
+    share: float | str = 0.1,
     schema: Schema | str | PathLike[str] | None = None,
     epsilon: float | None = None,
     delta: float | None = None,
@@ -287,7 +288,7 @@ def discover_schema(
     unit
         Who is protected: ``"add-remove"``, ``"replace-one"``, or a `Unit` (for people with several rows).
     share
-        Of the budget, for discovery. The rest is left on the ledger for a fit: `Learnt.rest`.
+        Of the budget, for discovery, or ``"auto:1000"`` to choose it for a table of about 1,000 rows (public, or your guess). The rest is left on the ledger for a fit: `Learnt.rest`.
     schema
         Columns that are declared public, if there are any: nothing is spent on them.
     epsilon, delta, rho, mu

@@ -16,6 +16,8 @@ from understudy.discovery import (
     NothingDiscovered,
     Shares,
     plan_discovery,
+    rows_of_share,
+    share_for,
     shares_of,
 )
 from understudy.errors import UsageError
@@ -115,23 +117,34 @@ class Discover:
     Attributes
     ----------
     share
-        Of the budget.
+        Of the budget; ``"auto:1000"`` chooses it for a table of about 1,000 rows, a number that is public or guessed.
     header
         The columns of the table. Public.
+    unit
+        Who is protected.
     given
         A schema that declares some of the columns, or None.
     numbers_only
         Consent to a budget without a delta, which finds no texts.
     """
 
-    share: float
+    share: float | str
     header: tuple[str, ...]
+    unit: Unit
     given: Schema | None = None
     numbers_only: bool = False
 
     def shares(self, budget: Budget) -> Shares:
         """Divide a budget between discovery and the fit."""
-        return shares_of(budget, self.share)
+        return shares_of(budget, self.share_of(budget))
+
+    def share_of(self, budget: Budget) -> float:
+        """Return the share of a budget, chosen by public facts where it is ``auto``."""
+        rows = rows_of_share(self.share)
+        if rows is None:
+            assert not isinstance(self.share, str)
+            return self.share
+        return share_for(rows, self.header, self.given_columns, unit=self.unit, budget=budget)
 
     def facts(self) -> Any:
         """Return plain public values that tell this step from others."""
@@ -153,7 +166,16 @@ class Discover:
 
     def describe(self, fit: Fit, shares: Shares) -> Sequence[str]:
         """Say in advance, in plain sentences, what becomes public and what can be found."""
-        return self.plan(fit.unit, shares).describe()
+        return [*self.chosen(shares), *self.plan(fit.unit, shares).describe()]
+
+    def chosen(self, shares: Shares) -> list[str]:
+        """Say what discovery may spend, where the share was chosen for a number of rows."""
+        rows = rows_of_share(self.share)
+        if rows is None:
+            return []
+        return [
+            f"Discovery may spend {shares.measuring.describe()}, chosen for about {rows:,} rows; {shares.rest.describe()} is left for a fit."
+        ]
 
     def details(self, fit: Fit, shares: Shares) -> Sequence[str]:
         """Say what will be asked, and with which noise."""
@@ -196,7 +218,7 @@ def _declared(given: Schema | None) -> tuple[str, ...]:
 def discovering(
     table: Any,
     given: Schema | None,
-    share: float,
+    share: float | str,
     *,
     unit: Unit,
     separator: str | None = None,
@@ -215,10 +237,11 @@ def discovering(
     UnderstudyError
         If the header cannot be read, or a declared fact is not public.
     """
+    rows_of_share(share)  # refused before the table is opened
     if given is not None:
         given.require_public()
     columns_named = header_of(table, separator=separator, encoding=encoding, names=names, header=header)
-    step = Discover(share=share, header=columns_named, given=given, numbers_only=numbers_only)
+    step = Discover(share=share, header=columns_named, unit=unit, given=given, numbers_only=numbers_only)
     declared = {} if given is None else {column.name: column for column in given.columns}
     marks: dict[str, Column] = {
         name: Boolean(name, missing=True, out_of_domain="to-missing", origin="measured")

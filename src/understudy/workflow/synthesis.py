@@ -394,7 +394,7 @@ def synthesize(
     delta: float | None = None,
     rho: float | None = None,
     mu: float | None = None,
-    discover: float | None = None,
+    discover: float | str | None = None,
     numbers_only: bool = False,
     hold_out: float | HoldOut | None = None,
     workload: str | Workload | None = None,
@@ -442,7 +442,7 @@ def synthesize(
         The budget, exactly one kind of it: epsilon (with or without delta), rho, or mu.
     discover
         A share of the budget, such as 0.1, for learning what is not declared: kinds, values, ranges. The column names are public; the rest is measured
-        with noise and charged to the same ledger (:mod:`understudy.discovery`).
+        with noise and charged to the same ledger (:mod:`understudy.discovery`). ``"auto:1000"`` chooses the share for a table of about 1,000 rows (public, or your guess).
     numbers_only
         With ``discover`` and a budget without a delta, which finds no texts: say that numbers, dates and truth words are all that is wanted.
     hold_out
@@ -615,7 +615,7 @@ def _ledger_named(
 
 
 def described_by(
-    table: Any, given: Schema | None, discover: float | None, *, unit: Unit, **reading: Any
+    table: Any, given: Schema | None, discover: float | str | None, *, unit: Unit, **reading: Any
 ) -> tuple[Schema, tuple[SchemaStep, ...]]:
     """Return the schema of a table as it is known before its records are read, and the steps that will measure the rest of it.
 
@@ -624,7 +624,7 @@ def described_by(
     given
         What is declared; None for nothing.
     discover
-        A share of the budget for what is not declared; None to rely on ``given`` alone.
+        A share of the budget for what is not declared, or ``"auto:ROWS"``; None to rely on ``given`` alone.
     reading
         How the header of a CSV file is read: ``separator``, ``encoding``, ``names``, and ``header`` where its owner says that there is one; ``numbers_only`` where no texts are wanted.
     """

@@ -14,7 +14,7 @@ from understudy.curator import Curator
 from understudy.data import read_table
 from understudy.data.entries import header_of, read_entries
 from understudy.datasets.messy import messy_table
-from understudy.discovery import Discovery, discover, plan_discovery, shares_of
+from understudy.discovery import Discovery, discover, plan_discovery, share_for, shares_of
 from understudy.discovery.public_lists import completed
 from understudy.errors import BudgetError, DataError, LedgerMismatch, SchemaError, UsageError
 from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, Ledger, PureDP, SeededRandomness, Unit
@@ -22,6 +22,7 @@ from understudy.privacy.accounting.accounting import GDP_ACCOUNTING
 from understudy.release.spec.spec import Spec
 from understudy.schema import Categorical, Date, Integer, Schema
 from understudy.workflow import Payment, discover_schema, plan_discover, synthesize
+from understudy.workflow.measuring import Discover
 
 ADD = Unit.add_remove()
 GOOD = ApproxDP(20.0, 1e-6)
@@ -412,6 +413,74 @@ def test_decimal_commas_are_numbers() -> None:
     assert column.encode(["36,33", "36.33"]).tolist() == [column.encode([36.33])[0]] * 2
     thousands = _column_of([f"{number:,}" for number in range(1_000, 9_000, 2_000)])
     assert thousands.kind == "categorical"  # a thousand, or one and a bit: nobody knows
+
+
+# ---------------------------------------------------------------------- tables that are too small
+
+
+@pytest.mark.parametrize(
+    "budget", [ApproxDP(1.0, 1e-6), PureDP(1.0), ZCDP(0.01)], ids=["epsilon and delta", "epsilon", "rho"]
+)
+def test_the_plan_says_for_how_many_rows_it_is(budget: Budget) -> None:
+    """From public facts: more columns need more rows, a larger share fewer; the number does not depend on a record, since there is none."""
+
+    def plan(columns: int, share: float):
+        parts = shares_of(budget, share)
+        header = [f"c{k}" for k in range(columns)]
+        return plan_discovery(header, (), unit=ADD, budget=parts.measuring, reserve=parts.reserve)
+
+    wanted = plan(6, 0.1).rows_wanted()
+    assert plan(24, 0.1).rows_wanted() > wanted > plan(6, 0.3).rows_wanted()
+    assert plan(6, 0.1).rows_wanted(2) == pytest.approx(plan(6, 0.2).rows_wanted(), rel=0.1)
+    assert any(f"tables of about {wanted:,} rows" in sentence for sentence in plan(6, 0.1).describe())
+
+
+@pytest.mark.parametrize(("rows", "small"), [(1_000, True), (10_000, False)])
+def test_a_table_that_is_small_for_its_plan_is_said_to_be(rows: int, small: bool) -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({f"c{k}": rng.integers(0, 4, rows).astype(str) for k in range(6)})
+    found, _ = _discover(frame, ApproxDP(1.0, 1e-6), share=0.1)
+    assert 1_000 < found.rows_wanted < 10_000
+    assert found.is_small is small
+
+
+@pytest.mark.parametrize("budget", [ApproxDP(1.0, 1e-6), PureDP(1.0), GDP(0.3)], ids=str)
+def test_a_share_is_chosen_by_a_number_of_rows_that_is_given(budget: Budget) -> None:
+    """Fewer rows and more columns ask for more; what is left is what that share leaves."""
+    header = [f"c{k}" for k in range(12)]
+    shares = [
+        share_for(rows, header, (), unit=ADD, budget=budget) for rows in (1, 1_000, 2_000, 4_000, 10**6)
+    ]
+    assert shares == sorted(shares, reverse=True)
+    assert shares[0] == 0.3
+    assert shares[-1] == 0.1
+    step = Discover(share="auto:2000", header=tuple(header), unit=ADD, numbers_only=True)
+    assert step.shares(budget) == shares_of(budget, shares[2])
+    assert "2,000 rows" in step.chosen(step.shares(budget))[0]
+
+
+@pytest.mark.parametrize("share", ["auto", "auto:", "auto:0", "auto:-5", "auto:1e3", "some", "10 %"])
+def test_a_share_that_is_no_share_is_refused_before_the_table_is_opened(share: str, tmp_path: Path) -> None:
+    with pytest.raises(BudgetError, match="between 0 and 1"):
+        plan_discover(tmp_path / "missing.csv", unit=ADD, budget=GOOD, share=share)
+
+
+def test_a_share_chosen_by_rows_is_what_is_spent(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    rng = np.random.default_rng(0)
+    pd.DataFrame({f"c{k}": rng.integers(0, 4, 1_000) for k in range(6)}).to_csv(path, index=False)
+    made = synthesize(
+        path, discover="auto:1000", epsilon=1.0, delta=1e-6, unit="add-remove", method="independent"
+    )
+    parts = shares_of(ApproxDP(1.0, 1e-6), 0.3)
+    plan = plan_discovery(header_of(path), (), unit=ADD, budget=parts.measuring, reserve=parts.reserve)
+    assert made.discovery is not None
+    assert made.discovery.rows_wanted == plan.rows_wanted()
+    alone = discover_schema(
+        path, share="auto:1000", epsilon=1.0, delta=1e-6, unit="add-remove",
+        ledger=tmp_path / "other.ledger", another_ledger=True,
+    )  # fmt: skip
+    assert alone.rest == parts.rest
 
 
 # ---------------------------------------------------------------------- rarer texts, asked for again

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from benchmarks.accuracy import real_tables as bench
+from benchmarks.accuracy._discovery_floor import NOT_FOUND, found_texts, text_counts, without_hidden
 from benchmarks.accuracy._output_error import errors_of, numbers_of
 
 from understudy.schema import Schema
@@ -166,15 +167,15 @@ def test_the_page_says_what_is_above_the_limit_and_what_failed() -> None:
         record("hmeq", "expert", 0),
         record("hmeq", "discovered", 0, error=0.1),
         record("hmeq", "discovered", 1, error=0.14),
-        record("flchain", "expert", 0),
+        record("flchain", "expert", 0, floor={"error": 0.108}),
         record("flchain", "discovered", 0, error=0.2),
         record("flchain", "drafted", 0, status="refused"),
     ]
     printed = bench.page(records)
     first = next(line for line in printed.splitlines() if line.startswith("| hmeq"))
-    assert first == "| hmeq | 10 | 3 | 0.1000 | 0.1200 |  |  | 1.20 |"
+    assert first == "| hmeq | 10 | 3 | 0.1000 | 0.1200 |  |  | 1.20 |  |"
     second = next(line for line in printed.splitlines() if line.startswith("| flchain"))
-    assert second == "| flchain | 10 | 3 | 0.1000 | 0.2000 |  | refused | 2.00 |"
+    assert second == "| flchain | 10 | 3 | 0.1000 | 0.2000 |  | refused | 2.00 | 1.08 |"
     assert "1 of 1 have a ratio of at most 1.25; the median is 1.20." in printed
     assert "0 of 1 have a ratio of at most 1.25; the median is 2.00. Above: flchain." in printed
 
@@ -235,3 +236,24 @@ def test_the_experts_schema_fits_its_table(name: str, shared_data: Path, tmp_pat
         assert named == set(frame.columns), "what the expert leaves out is said"
     schema.encode_frame(frame)
     bench.uniform_schema(schema).encode_frame(frame)
+
+
+def test_the_floor_hides_texts_that_are_too_rare_and_nothing_else() -> None:
+    """A city of 20 rows is not found at a tenth of epsilon 1; numbers, missing entries, states and frequent cities stay."""
+    cities = [*["Bern"] * 6_000, *["Basel"] * 3_000, *["Chur"] * 20, *["?"] * 80]
+    real = pd.DataFrame(
+        {"city": cities, "state": ["CA", "TX", "NY", "WY"] * 2_275, "code": ["1", "2"] * 4_550}
+    )
+    schema = Schema.parse(
+        "columns: [{name: city, kind: categorical, values: [Bern, Basel, Chur], missing: true, missing_values: ['?']}, "
+        "{name: state, kind: categorical, values: [CA, TX, NY, WY]}, {name: code, kind: categorical, values: ['1', '2']}]"
+    )
+    counts = text_counts(schema, real)
+    assert counts == {"city": {"Bern": 6_000, "Basel": 3_000, "Chur": 20}}
+    found = found_texts(counts, epsilon=1.0, delta=1e-6, share=0.1)
+    assert found == {"city": {"Bern", "Basel"}}
+    assert found_texts(counts, epsilon=20.0, delta=1e-6, share=0.1) == {"city": {"Bern", "Basel", "Chur"}}
+    left = without_hidden(real, counts, found, schema)
+    assert (left["city"] == NOT_FOUND).sum() == 20
+    assert ((left == real) | (left == NOT_FOUND)).all(axis=None)
+    assert errors_of(schema, real, left).columns["city"] == pytest.approx(20 / 9_100)

@@ -35,6 +35,7 @@ from understudy.cli.options import (
     parse_budget,
     parse_consent,
     parse_header,
+    parse_share,
     parse_unit,
     summary,
 )
@@ -48,9 +49,11 @@ def discover(
     unit: UnitName,
     out: SchemaOut,
     share: Annotated[
-        float,
-        typer.Option(help="Share of the budget for discovery; the rest is left on the ledger for a fit."),
-    ] = 0.1,
+        str,
+        typer.Option(
+            help="Share of the budget for discovery, such as 0.1, or auto:ROWS to choose it for about so many rows (public, or a guess); the rest is left on the ledger for a fit."
+        ),
+    ] = "0.1",
     schema: OptionalSchema = None,
     numbers_only: NumbersOnly = False,
     epsilon: Epsilon = None,
@@ -101,7 +104,7 @@ def discover(
         table,
         unit=parse_unit(unit, id_column, max_rows_per_person),
         budget=parse_budget(epsilon, delta, rho, mu),
-        share=share,
+        share=parse_share(share),
         schema=None if schema is None else Schema.read(schema),
         payment=Payment(
             ledger=ledger,

@@ -57,6 +57,7 @@ from understudy.cli.options import (
     parse_header,
     parse_method,
     parse_options,
+    parse_share,
     parse_source,
     parse_unit_with_look,
     summary,
@@ -299,7 +300,7 @@ def synth(
     described, steps = described_by(
         source,
         given,
-        discover,
+        None if discover is None else parse_share(discover),
         unit=privacy_unit,
         separator=separator,
         encoding=encoding,
@@ -364,6 +365,7 @@ def discovered(found: Discovery) -> dict[str, Any]:
         "columns": list(found.schema.names),
         "left_out": dict(found.left_out),
         "rows": found.rows,
+        "rows_wanted": found.rows_wanted,
         "unordered_dates": list(found.unordered_dates),
     }
 
@@ -377,6 +379,12 @@ def tell_discovered(found: Discovery) -> None:
     print_table(many, ("column", "kind", "found", "every other entry"), map(_found, measured))
     for name, why in found.left_out.items():
         tell(f"Left out {name!r}: {why}.")
+    if found.is_small:
+        tell(
+            f"The table has about {found.rows:,} rows, by the same counts; discovery with this share and this many columns is for about {found.rows_wanted:,} or more. Much of the table is hidden, and "
+            "synthetic rows may be several times as far from it as with a declared schema. Before the next release: declare what is public knowledge (--schema), or allow a larger share or budget "
+            "(docs/how-to/discover.md)."
+        )
     if free := found.unordered_dates:
         tell(
             f"Nothing ensures the order of dates ({', '.join(map(repr, free))}): discovery learns columns, not relations between them, so synthetic rows may "
