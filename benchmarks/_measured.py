@@ -169,7 +169,6 @@ RUNS = (
     _run("dips-fertility", "papers.dips", "--studies fertility"),
     _run("large-count", "speed.large_count", "10000000"),
     _run("large-count-full", "speed.large_count", "100000000 --cores 1,2"),
-    _run("large-count-tenfold", "speed.large_count", "100000000 --cores 2 --units rows --tenfold"),
     _run("large-count-tenfold-persons", "speed.large_count", "100000000 --cores 2 --units persons --tenfold"),
     _run("spark-cluster", "speed.spark_cluster", "1000000 100000000"),
     _run("spark-tenfold", "speed.spark_cluster", "100000000 --tenfold"),
