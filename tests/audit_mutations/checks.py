@@ -295,7 +295,7 @@ def discovery_paid(alpha: float) -> str:
 
 
 def _discovery_unpaid(budget: Budget, reserve: float) -> str:
-    """Discover numbers and texts; say which noise was drawn more often than it was paid for."""
+    """Discover numbers, texts, and numbers beside a word; say which noise was drawn more often than it was paid for."""
     unit = Unit.add_remove()
     drawn: Counter[tuple[str, float]] = Counter()
 
@@ -308,16 +308,17 @@ def _discovery_unpaid(budget: Budget, reserve: float) -> str:
 
         return draw
 
-    plan = plan_discovery(["a", "b"], [], unit=unit, budget=budget, reserve=reserve)
+    plan = plan_discovery(["a", "b", "c"], [], unit=unit, budget=budget, reserve=reserve)
     texts = [("north", "south", "east")[k % 3] for k in range(2_000)]
-    frame = pd.DataFrame({"a": [str(k % 97) for k in range(2_000)], "b": texts})
+    mixed = ["N" if k % 3 == 0 else str(1_000 + 7 * k) for k in range(2_000)]
+    frame = pd.DataFrame({"a": [str(k % 97) for k in range(2_000)], "b": texts, "c": mixed})
     with (
         pytest.MonkeyPatch.context() as patch,
         Ledger.in_memory(budget=budget, unit=unit, table="check", approximate_delta=reserve) as book,
     ):
         for kind in (Laplace, Gaussian):
             patch.setattr(kind, "draw", watched(kind))
-        discover(Curator(read_entries(frame, ["a", "b"]), unit=unit, ledger=book), plan)
+        discover(Curator(read_entries(frame, ["a", "b", "c"]), unit=unit, ledger=book), plan)
         events = [entry.event for entry in book.entries() if entry.event is not None]
     paid = Counter(part for event in events for part in _noises(event))
     missing = drawn - paid

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from understudy.schema.coding.profile import (
     MOST_DECIMALS,
     PROFILE,
     number_in,
+    profile_of,
 )
 
 __all__ = [
@@ -38,9 +40,11 @@ __all__ = [
     "column_of",
     "deviation",
     "holds_all",
+    "holds_numbers",
     "missing_number",
     "number_counts",
     "suspected_numbers",
+    "word_counts",
 ]
 
 Array = npt.NDArray[np.float64]
@@ -51,6 +55,14 @@ _ALL = 0.98
 """The share of a column's numbers that frequent values have to hold for the column to be those values."""
 LEAST_HELD = 0.1
 """A column of text whose frequent values hold less than this share of its entries is left out."""
+_NUMBERS = 0.2
+"""The share of a column's entries that numbers have to be, beside words, for it to be asked whether the column is one of numbers."""
+_MOST_WORDS = 3
+"""How many frequent words a column of numbers has at most; one with more is text."""
+_EXPLAINED = 0.8
+"""The share of the entries that are no numbers which frequent words have to hold, as far as can be told from noise."""
+_CODES = 24
+"""Where frequent texts hold nearly all of a column, and so many of them or fewer are numbers, it loses nothing as text."""
 _UNSEEN = 0.02
 """Where the standard deviation of the noise is more than this share of the rows, there is a place for entries that may be there unseen."""
 _CODE_WORDS = frozenset(
@@ -128,8 +140,26 @@ class Profile:
         """Rows with an entry of any kind."""
         return sum(self.sure(start) for start in ("truth ", "date ", "number ", "code", "text", "unusable"))
 
+    @property
+    def words(self) -> float:
+        """Rows with a text that is no date, number, or code of digits; truth words among them."""
+        return self.sure("text") + self.sure("truth ")
+
+    @property
+    def mixed(self) -> bool:
+        """Whether the column surely holds both numbers and words, and hardly anything else."""
+        total = self.entries
+        return (
+            self.numbers >= _NUMBERS * total
+            and self.words > _FEW * total
+            and total - self.numbers - self.words <= _FEW * total
+        )
+
     def kind(self, name: str, *, texts: bool) -> str:
-        """Return what the column holds: number, code, date, truth, text, or nothing (too little to see)."""
+        """Return what the column holds: number, code, date, truth, text, mixed (numbers and words: its texts decide), or nothing (too little to see).
+
+        Without a delta no text can be found: a column of numbers and words is one of numbers if most entries are numbers.
+        """
         dates, truth, total = self.sure("date "), self.sure("truth "), self.entries
         if total <= 0:
             return "nothing"
@@ -139,11 +169,9 @@ class Profile:
         if dates > 0.5 * total and others <= _FEW * total:
             return "date"
         if self.numbers > 0.5 * total and others <= _FEW * total:
-            return (
-                "code"
-                if texts and self.whole and _words(name)[-1].rstrip("0123456789") in _CODE_WORDS
-                else "number"
-            )
+            return "code" if texts and self.whole and _is_code(name) else "number"
+        if self.mixed and not _is_code(name):
+            return "mixed" if texts else "number" if self.numbers > 0.5 * total else "text"
         if not texts and truth > (1 - _FEW) * total:
             return "truth"
         return "text"
@@ -214,6 +242,11 @@ class Profile:
         ]
 
 
+def _is_code(name: str) -> bool:
+    """Whether the name of a column says that its entries are names rather than amounts."""
+    return _words(name)[-1].rstrip("0123456789") in _CODE_WORDS
+
+
 def _words(name: str) -> list[str]:
     return [word for word in re.split(r"[\W_]+", name.lower()) if word] or [""]
 
@@ -264,6 +297,41 @@ def number_counts(keys: ReleasedKeys | None) -> list[tuple[float, int]]:
         if number is not None and abs(number) < 10.0**DECADES.stop:
             found[number] = found.get(number, 0) + many
     return sorted(found.items())
+
+
+def word_counts(keys: ReleasedKeys | None) -> dict[str, int]:
+    """Return the words among frequent texts, with their noisy counts: texts that are neither numbers, codes of digits, dates, nor spellings of missing entries.
+
+    Texts of digits and marks without a letter, such as ``1,234``, ``<5`` or ``10-20``, are no words: they are amounts that no rule reads.
+    """
+    return {
+        text: many
+        for text, many in ({} if keys is None else keys.counts).items()
+        if PROFILE[profile_of(text)].startswith(("text", "truth "))
+        and (any(map(str.isalpha, text)) or not any(map(str.isdigit, text)))
+    }
+
+
+def holds_numbers(profile: Profile, keys: ReleasedKeys) -> bool:
+    """Whether a column of numbers and words is one of numbers, whose few frequent words stand for missing entries.
+
+    It is text where frequent texts hold nearly all of it and few of them are numbers; where its words are many, as codes are; and where the rows of words that
+    would become one with the most frequent of them matter beside those of numbers.
+    """
+    numbers, words = number_counts(keys), word_counts(keys)
+    if len(numbers) <= _CODES and sum(keys.counts.values()) >= 0.9 * (profile.entries + profile.missing):
+        return False
+    if not words:  # none that is frequent enough to be released can be there
+        return profile.words < keys.threshold and profile.numbers > 0.5 * profile.entries
+    held = sum(words.values())
+    noise = math.hypot(deviation(keys.noise) * len(words) ** 0.5, profile.sigma)
+    hidden = profile.words - held
+    return (
+        len(words) <= _MOST_WORDS
+        and hidden <= max((1 - _EXPLAINED) * profile.words, 2 * noise)
+        and hidden <= 0.5 * profile.words
+        and held - max(words.values()) <= 0.5 * profile.numbers
+    )
 
 
 def holds_all(profile: Profile, keys: ReleasedKeys | None) -> bool:
@@ -426,21 +494,22 @@ def _of_numbers(
     Where no missing entry stands out of the noise there is no place for one, so that noise alone puts none into synthetic rows; a stray entry then counts with the middle range.
     """
     spelled: list[str | int | float] = [text for text in _missing(profile, keys) if number_in(text) is None]
+    words = word_counts(keys)
+    spelled += [text for text in sorted(words, key=lambda text: -words[text]) if text not in spelled]
     if absent is not None:
         spelled.append(int(absent))
     shared: dict[str, Any] = {"out_of_domain": "to-nearest", "origin": "measured"}
     if absent is None and not spelled and profile.lacks(rows, start):
         return shared
-    return shared | {"missing": True, "missing_values": tuple(spelled), "missing_text": _written(keys)}
+    return shared | {"missing": True, "missing_values": tuple(spelled), "missing_text": _written(keys, words)}
 
 
-def _written(keys: ReleasedKeys | None) -> str:
-    """Return how missing entries are written: the most frequent spelling that was released; nothing where none was."""
-    spelled = (
-        {}
-        if keys is None
-        else {text: many for text, many in keys.counts.items() if text.strip().lower() in MISSING_SPELLINGS}
-    )
+def _written(keys: ReleasedKeys | None, words: Mapping[str, int] = MappingProxyType({})) -> str:
+    """Return how missing entries are written: the most frequent spelling that was released, or word that stands for one; nothing where none was."""
+    spelled = dict(words)
+    for text, many in ({} if keys is None else keys.counts).items():
+        if text.strip().lower() in MISSING_SPELLINGS:
+            spelled[text] = many
     return max(spelled, key=lambda text: spelled[text]) if spelled else ""
 
 

@@ -23,6 +23,7 @@ from understudy.discovery.columns import (
     column_of,
     deviation,
     holds_all,
+    holds_numbers,
     missing_number,
     number_counts,
     suspected_numbers,
@@ -154,8 +155,10 @@ def discover(
     kinds = {name: profile.kind(name, texts=plan.finds_texts) for name, profile in profiles.items()}
     progress("finding values", 0.3)
     keys, spared = _ask_keys(work, plan, profiles, kinds, rows)
+    kinds, for_ranges = _settled(profiles, kinds, keys, spared)
+    spared = {name: cost for name, cost in spared.items() if name not in for_ranges}
     keys |= _ask_again(work, plan, keys, _hidden(profiles, kinds, keys, rows), spared)
-    descents = _begin(plan, profiles, kinds, keys, rows)
+    descents = _begin(plan, profiles, kinds, keys, rows, for_ranges)
     progress("finding ranges", 0.5)
     _ask_ranges(work, plan, descents, progress)
     columns: dict[str, Column] = {}
@@ -218,19 +221,23 @@ def _ask_profiles(work: Curator, plan: DiscoveryPlan) -> dict[str, Profile]:
 def _ask_keys(
     work: Curator, plan: DiscoveryPlan, profiles: Mapping[str, Profile], kinds: Mapping[str, str], rows: float
 ) -> tuple[dict[str, ReleasedKeys], dict[str, float]]:
-    """Ask for the frequent texts of columns; return them, and what each column of text has left for asking again."""
+    """Ask for the frequent texts of columns; return them, and what each column of text, or of numbers and words, has left of its part."""
     names = [
         name
         for name in plan.columns
-        if kinds[name] in ("text", "code")
+        if kinds[name] in ("text", "code", "mixed")
         or (kinds[name] == "number" and _has_frequent(plan, profiles[name]))
     ]
     if not plan.finds_texts or not names:
         return {}, {}
-    costs = {name: plan.keys_cost(kinds[name] == "number") for name in names}
+    costs = {
+        name: plan.words_cost() if kinds[name] == "mixed" else plan.keys_cost(kinds[name] == "number")
+        for name in names
+    }
     texts = [name for name in names if kinds[name] != "number"]
     first = costs | {name: plan.frugal(costs[name], rows) for name in texts}
-    spared = {name: float_down(Fraction(costs[name]) - Fraction(first[name])) for name in texts}
+    whole = {name: plan.column_cost() if kinds[name] == "mixed" else costs[name] for name in texts}
+    spared = {name: float_down(Fraction(whole[name]) - Fraction(first[name])) for name in texts}
     delta = plan.delta(len(names), again=any(spared.values()))
     found = release_keys(
         work,
@@ -240,6 +247,23 @@ def _ask_keys(
         purpose=f"discover frequent texts of {len(names)} columns",
     )
     return {item.name: item for item in found}, spared
+
+
+def _settled(
+    profiles: Mapping[str, Profile],
+    kinds: Mapping[str, str],
+    keys: Mapping[str, ReleasedKeys],
+    spared: Mapping[str, float],
+) -> tuple[dict[str, str], dict[str, float]]:
+    """Decide by their frequent texts which columns of numbers and words are numbers, and which are text; return all kinds, and what the former have left for their ranges."""
+    found = dict(kinds)
+    left: dict[str, float] = {}
+    for name, kind in kinds.items():
+        if kind == "mixed":
+            found[name] = "number" if holds_numbers(profiles[name], keys[name]) else "text"
+            if found[name] == "number":
+                left[name] = spared[name]
+    return found, left
 
 
 def _hidden(
@@ -318,13 +342,15 @@ def _begin(
     kinds: Mapping[str, str],
     keys: Mapping[str, ReleasedKeys],
     rows: float,
+    left: Mapping[str, float],
 ) -> dict[str, Descent]:
+    """Return the columns whose ranges are asked for; some have so much left for it, the others what the plan says."""
     found: dict[str, Descent] = {}
     for name in plan.columns:
         if kinds[name] == "date":
             found[name] = _dates(plan, name, profiles[name])
         elif kinds[name] == "number" and not holds_all(profiles[name], keys.get(name)):
-            found[name] = _numbers(plan, name, profiles[name], keys.get(name), rows)
+            found[name] = _numbers(plan, name, profiles[name], keys.get(name), rows, left.get(name))
     return found
 
 
@@ -341,10 +367,16 @@ def _dates(plan: DiscoveryPlan, name: str, profile: Profile) -> Descent:
 
 
 def _numbers(
-    plan: DiscoveryPlan, name: str, profile: Profile, keys: ReleasedKeys | None, rows: float
+    plan: DiscoveryPlan,
+    name: str,
+    profile: Profile,
+    keys: ReleasedKeys | None,
+    rows: float,
+    left: float | None,
 ) -> Descent:
-    rounds = 1 if profile.small and _in_one(plan, profile) else ROUNDS
-    cost = plan.round_cost(after_keys=keys is not None, rounds=rounds)
+    whole = plan.round_cost(after_keys=keys is not None, rounds=1) if left is None else left
+    rounds = 1 if profile.small and _in_one(plan, profile, whole) else ROUNDS
+    cost = float_down(Fraction(whole) / rounds)
     decimals = profile.decimals
     unit = Decimal(1).scaleb(-(MOST_DECIMALS + 2 if decimals is None else decimals))
     zero = float(profile.counts[PROFILE.index("number 0")])
@@ -400,9 +432,9 @@ def _numbers(
     )
 
 
-def _in_one(plan: DiscoveryPlan, profile: Profile) -> bool:
-    """Whether whole numbers of at most two digits can be counted one by one at once: there are none of two, or enough for the noise."""
-    sigma = deviation(plan.noise(plan.round_cost(after_keys=False, rounds=1)))
+def _in_one(plan: DiscoveryPlan, profile: Profile, cost: float) -> bool:
+    """Whether whole numbers of at most two digits can be counted one by one at once, for a cost: there are none of two, or enough for the noise."""
+    sigma = deviation(plan.noise(cost))
     two = max(many for sign, power, many in profile.decades() if sign > 0 and power == 1)
     return two == 0 or two / (SEEN * sigma) >= 90
 

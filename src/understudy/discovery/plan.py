@@ -22,6 +22,8 @@ PROFILE_PART = {True: 0.2, False: 0.3}
 """Of the budget of discovery, with and without a delta: what the entries of each column look like. The rest is divided among the columns, equally."""
 KEYS_PART = 1 / 4
 """Of a column of numbers of three digits or more: its frequent values. The rest is for its ranges."""
+WORDS_PART = 1 / 2
+"""Of a column of numbers and words, at most: its words, which are asked for first. The rest is for its ranges, or for its rarer texts where it turns out to be one of text."""
 FIRST, CHEAP = 400.0, 0.2
 """Frequent texts of a column are first asked for with noise whose standard deviation is the rows divided by the first number, if that costs at most the second part
 of what the column has: what is spared goes to the columns of which rows are left without a text. Where it costs more, asking twice finds less than asking once."""
@@ -200,6 +202,10 @@ class DiscoveryPlan:
         part = Fraction(KEYS_PART) if numbers else Fraction(1)
         return float_down(Fraction(self.column_cost()) * part)
 
+    def words_cost(self) -> float:
+        """Return the most that is spent on the frequent texts of a column that may hold numbers and words."""
+        return float_down(Fraction(self.column_cost()) * Fraction(WORDS_PART))
+
     def round_cost(self, *, after_keys: bool, rounds: int = ROUNDS) -> float:
         """Return the cost of each of some rounds in which the ranges of a column are refined."""
         part = 1 - Fraction(KEYS_PART) if after_keys else Fraction(1)
@@ -261,7 +267,8 @@ class DiscoveryPlan:
         if self.finds_texts:
             found += [
                 f"2. Frequent texts of a column: those with a noisy count of at least {self.threshold(numbers=False):,} rows "
-                f"(columns of numbers: {self.threshold(numbers=True):,}); all others become 'other'."
+                f"(columns of numbers: {self.threshold(numbers=True):,}); all others become 'other'. "
+                "Columns of numbers and words spend at most half of their part on their words, and what is left on ranges or rarer texts."
             ]
         else:
             found += [

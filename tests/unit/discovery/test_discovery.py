@@ -13,10 +13,18 @@ import pytest
 from understudy.curator import Curator
 from understudy.data import read_table
 from understudy.data.entries import header_of, read_entries
+from understudy.data.output import spell
 from understudy.datasets.messy import messy_table
 from understudy.discovery import Discovery, discover, plan_discovery, share_for, shares_of
 from understudy.discovery.public_lists import completed
-from understudy.errors import BudgetError, DataError, LedgerMismatch, SchemaError, UsageError
+from understudy.errors import (
+    BudgetError,
+    DataError,
+    LedgerMismatch,
+    NothingDiscovered,
+    SchemaError,
+    UsageError,
+)
 from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, Ledger, PureDP, SeededRandomness, Unit
 from understudy.privacy.accounting.accounting import GDP_ACCOUNTING
 from understudy.release.spec.spec import Spec
@@ -567,6 +575,197 @@ def test_the_schema_says_that_its_facts_were_measured_and_fitting_takes_it() -> 
     schema.require_public()
     assert Schema.parse(schema.to_yaml()) == schema
     assert "measured" in schema.to_yaml().splitlines()[0]
+
+
+# ---------------------------------------------------------------------- numbers beside words
+
+
+_AGES = [str(age) for age in range(95)]
+_INCOMES = [str(income) for income in np.random.default_rng(1).lognormal(10, 0.6, 4_000).astype(int)]
+_DOSES = [f"{dose:.2f}" for dose in np.random.default_rng(1).gamma(3.0, 1.0, 4_000)]
+
+
+def _beside(numbers: list[str], words: dict[str, float], rows: int = 20_000, seed: int = 1) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    found = rng.choice(numbers, rows).astype(object)
+    place, start = rng.random(rows), 0.0
+    for word, share in words.items():
+        found[(place >= start) & (place < start + share)] = word
+        start += share
+    return found
+
+
+@pytest.mark.parametrize("unit", [ADD, Unit.replace_one(), Unit("add-remove", 2, "id")], ids=str)
+@pytest.mark.parametrize(
+    "words",
+    [{"N": 0.05}, {"N": 0.08}, {"N": 0.2}, {"NN": 0.6}, {"not asked": 0.2, "refused": 0.1}],
+    ids=str,
+)
+def test_a_frequent_word_among_numbers_is_a_missing_spelling(words: dict[str, float], unit: Unit) -> None:
+    """The numbers keep their ranges, and the word comes back as the table spells it."""
+    columns = {"age": _AGES, "income": _INCOMES, "dose": _DOSES}
+    frame = pd.DataFrame({name: _beside(numbers, words) for name, numbers in columns.items()})
+    if unit.id_column is not None:
+        frame["id"] = np.arange(len(frame)) // 2
+    found, ledger = _discover(frame, ApproxDP(2.0, 1e-6), unit=unit, share=0.3)
+    parts = shares_of(ApproxDP(2.0, 1e-6), 0.3)
+    assert ledger.spent <= ledger.accounting.total(parts.measuring, approximate_delta=parts.reserve)
+    assert float(ledger.spending.delta) <= parts.reserve
+    for name, numbers in columns.items():
+        column = found.schema.column(name)
+        assert column.kind == ("real" if name == "dose" else "integer"), column
+        assert column.size >= 15
+        codes = column.encode(numbers)
+        shares = np.bincount(codes, minlength=column.size) / len(numbers)
+        assert shares.max() < 0.25  # the numbers are told apart
+        assert shares[column.missing_code] == 0
+        if (
+            sum(words.values()) > 0.06
+        ):  # at the edge of what decides a kind, they are missing, but may have no name
+            assert [word for word in column.missing_values if word in words] == list(words)
+            assert column.missing_text == next(iter(words))
+        assert set(column.encode(list(words)).tolist()) == {column.missing_code}
+
+
+@pytest.mark.parametrize("word", ["N", "NN", "*", "type 2"])
+def test_a_word_among_numbers_comes_back_in_synthetic_rows(word: str) -> None:
+    frame = pd.DataFrame({"income": _beside(_INCOMES, {word: 0.3}, rows=4_000)})
+    made = synthesize(
+        frame, discover=0.3, epsilon=4.0, delta=1e-6, unit=ADD, method="independent", ledger="memory"
+    )
+    entries = spell(made.frame, made.model.schema)["income"].astype(str)
+    assert abs((entries == word).mean() - 0.3) < 0.05
+    numbers = pd.to_numeric(entries[entries != word])
+    true = pd.to_numeric(frame["income"][frame["income"] != word])
+    assert abs(numbers.median() / true.median() - 1) < 0.1
+
+
+_FEW_CODES = ["1", "2", "3", "A", "B"]
+_MANY_CODES = [f"{k}{letter}" for k in range(1, 9) for letter in "ABCDE"] + [str(k) for k in range(60, 200)]
+_AMOUNTS = ["<5", "10-20", "1,000"]
+
+
+@pytest.mark.parametrize("draw", range(3))
+@pytest.mark.parametrize("budget", [ApproxDP(4.0, 1e-6), ApproxDP(1.0, 1e-6)], ids=str)
+def test_texts_some_of_which_look_like_numbers_stay_texts(budget: Budget, draw: int) -> None:
+    """Codes, grades, words that are more than the numbers beside them, amounts that no rule reads."""
+    rng = np.random.default_rng(draw)
+    weights = 1.0 / rng.permutation(np.arange(1, len(_MANY_CODES) + 1))
+    frame = pd.DataFrame(
+        {
+            "few": rng.choice(_FEW_CODES, 20_000),
+            "many": rng.choice(_MANY_CODES, 20_000, p=weights / weights.sum()),
+            "grade": rng.choice([*map(str, range(1, 13)), "N"], 20_000),
+            "words": _beside(_AGES, {"north": 0.4, "south": 0.35}, seed=draw),
+            "four words": _beside(_AGES, dict.fromkeys(("north", "south", "east", "west"), 0.15), seed=draw),
+            "amounts": _beside(_INCOMES, dict.fromkeys(_AMOUNTS, 0.1), seed=draw),
+            "diagnosis": _beside(_AGES, {"V45": 0.3}, seed=draw),
+        }
+    )
+    found, _ = _discover(frame, budget, share=0.3, seed=draw)
+    assert not found.left_out
+    for column in found.schema.columns:
+        assert column.kind == "categorical", column
+    assert set(found.schema.column("few").values) >= set(_FEW_CODES)
+    assert {"north", "south"} <= set(found.schema.column("words").values)
+    assert set(_AMOUNTS) <= set(found.schema.column("amounts").values)
+
+
+def test_without_a_delta_words_among_numbers_are_missing_and_have_no_name() -> None:
+    frame = pd.DataFrame({"age": _beside(_AGES, {"N": 0.3}), "words": _beside(_AGES, {"north": 0.7})})
+    found, _ = _discover(frame, PureDP(8.0))
+    column = found.schema.column("age")
+    assert (column.kind, column.missing, column.missing_text) == ("integer", True, "")
+    assert column.encode(["N"])[0] == column.missing_code
+    assert "text" in found.left_out["words"]
+
+
+@pytest.mark.parametrize("budget", [ApproxDP(1.0, 1e-6), ApproxDP(30.0, 0.01), ApproxDP(0.01, 1e-9)], ids=str)
+@pytest.mark.parametrize("unit", [ADD, Unit.replace_one(), Unit("replace-one", 3, "id")], ids=str)
+def test_a_column_of_numbers_and_words_spends_at_most_its_part(budget: Budget, unit: Unit) -> None:
+    """What its questions cost, each read from the ledger by the noise that was drawn, adds up to at most the part of a column, whatever the look at its words decides."""
+    parts = shares_of(budget, 0.4)
+    reserve = parts.reserve
+    kinds = set()
+    for rows, words in ((60, {"N": 0.4}), (1_500, {"N": 0.3}), (1_500, {"N": 0.1, "x": 0.6}), (40_000, {"N": 0.1}), (40_000, {"a": 0.4, "b": 0.4})):  # fmt: skip
+        header = ["a", *([] if unit.id_column is None else ["id"])]
+        plan = plan_discovery(header, (), unit=unit, budget=parts.measuring, reserve=reserve)
+        frame = pd.DataFrame({"a": _beside(_INCOMES, words, rows=rows), "id": np.arange(rows)})[header]
+        ledger = Ledger.in_memory(budget=budget, unit=unit, approximate_delta=reserve)
+        table = read_entries(frame, plan.columns, id_column=unit.id_column)
+        curator = Curator(table, unit=unit, ledger=ledger, randomness=SeededRandomness(rows))
+        try:
+            kinds.add(discover(curator, plan).schema.column("a").kind)
+        except NothingDiscovered:
+            kinds.add("nothing")
+        # mu squared of each count: sensitivity over sigma, squared
+        spent = [
+            _cost_of(event) for entry in ledger.entries() if entry.event for event in _parts(entry.event)
+        ]
+        assert spent[0] <= plan.profile_cost()
+        assert sum(spent[1:]) <= plan.column_cost() * (1 + 1e-12)
+        assert ledger.spent <= plan.total
+        assert float(ledger.spending.delta) <= reserve
+    assert kinds >= ({"integer", "categorical"} if budget != ApproxDP(0.01, 1e-9) else {"nothing"})
+
+
+@pytest.mark.parametrize("rows", [2_000, 60_000])
+@pytest.mark.parametrize("draw", range(4))
+def test_what_is_kept_for_ranges_is_not_given_to_other_columns(draw: int, rows: int) -> None:
+    """Tables of columns of all kinds, chosen at random: no question is refused for want of budget, and all together cost no more than there is."""
+    rng = np.random.default_rng(draw)
+    rare = np.array([f"t{k}" for k in range(900)])
+    kinds = {
+        "number": lambda seed: _beside(_AGES, {}, rows, seed),
+        "words": lambda seed: _beside(_INCOMES, {"N": 0.3}, rows, seed),
+        "codes": lambda seed: _beside(_MANY_CODES, {"A": 0.2}, rows, seed),
+        "rare": lambda seed: _beside(list(rare), {"a": 0.5, "b": 0.2}, rows, seed),
+        "sure": lambda seed: _beside(["x"], {"y": 0.5}, rows, seed),
+    }
+    chosen = ["words", "rare", *rng.choice(list(kinds), 4)]
+    frame = pd.DataFrame({f"{kind} v{place}": kinds[kind](place) for place, kind in enumerate(chosen)})
+    budget = ApproxDP(1.0, 1e-6)
+    parts = shares_of(budget, 0.3)
+    found, ledger = _discover(frame, budget, share=0.3, seed=draw)
+    assert ledger.spent <= ledger.accounting.total(parts.measuring, approximate_delta=parts.reserve)
+    assert 0 < float(ledger.spending.delta) <= parts.reserve
+    for column in found.schema.columns:
+        wanted = {"number": "integer", "words": "integer"}.get(column.name.split()[0], "categorical")
+        assert column.kind == wanted, column
+
+
+def _parts(event):
+    for part in getattr(event, "events", (event,)):
+        yield from _parts(part) if hasattr(part, "events") else [part]
+
+
+def _cost_of(event) -> float:
+    return (event.l2_sensitivity / event.sigma) ** 2
+
+
+def test_a_discovery_of_numbers_and_words_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    """Stopped after each question: what the look at its words decided is repeated from the journal, and nothing is paid for twice."""
+    path = tmp_path / "t.csv"
+    columns = {"income": _beside(_INCOMES, {"N": 0.3}, rows=4_000), "code": _beside(_AGES, {"a": 0.8}, 4_000)}
+    pd.DataFrame(columns).to_csv(path, index=False)
+    asked = {"epsilon": 4.0, "delta": 1e-6, "unit": "add-remove", "share": 0.3}
+
+    def stopping(stage: str, fraction: float):
+        def progress(words: str, done: float) -> None:
+            if words == stage and done >= fraction:
+                raise KeyboardInterrupt
+
+        return progress
+
+    for stage, fraction in (("finding values", 0.0), ("finding ranges", 0.5), ("finding ranges", 0.6)):
+        with pytest.raises(KeyboardInterrupt):
+            discover_schema(path, progress=stopping(stage, fraction), **asked)
+    learnt = discover_schema(path, **asked)
+    assert learnt.repeated >= 3
+    assert learnt.schema.column("income").missing_text == "N"
+    with Ledger.open(learnt.ledger) as ledger:
+        purposes = [entry.purpose for entry in ledger.entries() if entry.event is not None]
+    assert len(purposes) == len(set(purposes)) >= 4
 
 
 # ---------------------------------------------------------------------- with a ledger
