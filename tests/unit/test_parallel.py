@@ -160,12 +160,16 @@ def test_tasks_run_at_the_same_time() -> None:
     assert sorted(run(((met.wait, (60.0,)) for _ in range(2)), workers(2, backend="threading"))) == [0, 1]
 
 
-def test_cells_of_a_benchmark_run_several_at_a_time_and_once(tmp_path: Path) -> None:
+def test_cells_of_a_benchmark_run_several_at_a_time_and_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sys.path.insert(0, str(Path(__file__).parents[2]))
     try:
-        from benchmarks.accuracy._runner import run_all
+        from benchmarks.accuracy._runner import THREADS, run_all
     finally:
         sys.path.pop(0)
+    for name in THREADS:  # which a cell sets for its process, here that of all tests: they are put back
+        monkeypatch.setenv(name, "1")
     cells = [
         {"table": "t", "workload": "w", "method": name, "epsilon": 1.0, "delta": 0.1, "seed": 0}
         for name in "abc"

@@ -436,7 +436,7 @@ def test_consequences_are_said_in_words_a_lawyer_reads(
         said = " ".join(_rejection(spec, Acceptance("exact", chance, 0.0, 0.7, 3)))
         assert "nothing published" in said
         assert "e+" not in said
-    assert "1.2 budgets" in " ".join(_rejection(spec, Acceptance("exact", 0.8, 0.0, 0.7, 3)))
+    assert "1.2 times the budget" in " ".join(_rejection(spec, Acceptance("exact", 0.8, 0.0, 0.7, 3)))
     desk.folder.schema.write_text((BIRTHS / "schema.yaml").read_text())
     desk.folder.designs.mkdir()
     text = (BIRTHS / "spec.yaml").read_text().replace("schema: schema.yaml", "schema: ../schema.yaml")
