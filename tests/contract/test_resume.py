@@ -22,7 +22,7 @@ from understudy.errors import BudgetExceeded, DataError, LedgerCorrupted, Ledger
 from understudy.mechanisms import Synthesizer, create
 from understudy.mechanisms.base import try_out
 from understudy.privacy import ApproxDP, Ledger, PureDP, SeededRandomness, Unit
-from understudy.workflow import paid_work, work_facts
+from understudy.workflow.paid import paid_work, work_facts
 
 UNIT = Unit.add_remove()
 SHARE, ROOM = ApproxDP(1.0, 1e-6), ApproxDP(4.0, 4e-6)

@@ -13,11 +13,10 @@ from understudy.workflow.advice import advise
 from understudy.workflow.assessment import evaluate
 from understudy.workflow.choice import AUTO, Choice, choose
 from understudy.workflow.delivery import Delivery, check_memory
-from understudy.workflow.learning import Learnt, PlannedDiscovery, discover_schema, plan_discover
-from understudy.workflow.paid import Unfinished, paid_work, work_facts
+from understudy.workflow.learning import discover_schema, plan_discover
+from understudy.workflow.paid import Unfinished
 from understudy.workflow.publication import (
     Measured,
-    PlannedPublication,
     Publication,
     is_accepted,
     measure_errors,
@@ -41,11 +40,8 @@ __all__ = [
     "Choice",
     "Delivery",
     "Fit",
-    "Learnt",
     "Measured",
     "Payment",
-    "PlannedDiscovery",
-    "PlannedPublication",
     "PlannedSynthesis",
     "Publication",
     "Synthesis",
@@ -59,12 +55,10 @@ __all__ = [
     "is_accepted",
     "measure_errors",
     "mechanism_for",
-    "paid_work",
     "plan_discover",
     "plan_publication",
     "plan_synthesis",
     "publish",
     "reason_for",
     "synthesize",
-    "work_facts",
 ]
