@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -132,15 +133,22 @@ LOOKS = {
 }
 
 
+@cache
+def _import_statements(path: Path) -> tuple[ast.Import | ast.ImportFrom, ...]:
+    """Every import in one file, wherever it stands; a file is read once for all tests."""
+    nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    return tuple(node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom))
+
+
 def _imports(path: Path) -> list[tuple[str, str]]:
-    """Every import of the package in one file, as (room, name), wherever it stands."""
+    """Every import of the package in one file, as (room, name)."""
     found = []
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in _import_statements(path):
         if isinstance(node, ast.Import):
             found += [(alias.name, "") for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+        elif node.level == 0 and node.module:
             found += [(node.module, alias.name) for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.level:
+        elif node.level:
             raise AssertionError(f"{path}: relative imports hide which room is entered")
     inside = []
     for module, name in found:
@@ -353,7 +361,7 @@ def _private_imports(path: Path) -> set[str]:
     """Modules and names with a leading underscore that a file takes from another room."""
     own = path.relative_to(SOURCE).parts[0].removesuffix(".py") if path.is_relative_to(SOURCE) else ""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in _import_statements(path):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("understudy."):
             _, room, *inside = node.module.split(".")
             if room != own:
