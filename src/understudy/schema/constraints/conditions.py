@@ -413,6 +413,9 @@ class Value:
     constant: int | float
     terms: tuple[tuple[int | float, tuple[Factor, ...]], ...]
 
+    def __neg__(self) -> Value:
+        return Value(-self.constant, tuple((-factor, columns) for factor, columns in self.terms))
+
     def bounds(self, view: View) -> tuple[Any, Any]:
         """Return the least and greatest value over each combination of pieces, by interval arithmetic."""
         low: Any = np.float64(self.constant)

@@ -32,42 +32,34 @@ from understudy.errors import ConstraintError
 from understudy.schema.columns.column import Column
 from understudy.schema.columns.date import Date
 from understudy.schema.columns.numeric import Ordered
+from understudy.schema.constraints.alternatives import Atom, Bound, Decided, Hard, all_of, alternatives_of
 from understudy.schema.constraints.conditions import (
     TRUE,
     UNKNOWN,
-    All,
     AnyOf,
     Check,
     Factor,
-    Mapped,
-    Missing,
     NamedPart,
     Not,
-    OneOf,
     Part,
     Pieces,
     Relation,
     Same,
     Threshold,
-    Value,
     View,
-    column_of,
     pieces_of_codes,
     pieces_of_raw,
 )
 from understudy.schema.constraints.constraint import Constraint
-from understudy.schema.constraints.syntax import ComparisonSign
+from understudy.schema.constraints.listing import Equation, Listing, equations_of, find_sorted, solving_order
 
-__all__ = ["JointValues", "Listing", "joint_values"]
+__all__ = ["JointValues", "joint_values"]
 
 Bools: TypeAlias = npt.NDArray[np.bool_]
 Floats: TypeAlias = npt.NDArray[np.float64]
 Index: TypeAlias = npt.NDArray[np.intp]
 Redraw: TypeAlias = Callable[[Column, Index, np.random.Generator], Any]
-Likely: TypeAlias = Callable[[str, str | None, Index], Floats]
-"""How likely each code of a column is, in each of some records, given the code of another column."""
 
-_MOST_ALTERNATIVES = 1_024
 _MOST_STEPS = 4_096
 _TRIES = 24
 _SEARCHES = 64
@@ -77,8 +69,6 @@ _MOST_LISTED = 1 << 21
 """Most combinations of values that are gone through for a list."""
 _LISTED_AT_ONCE = 1 << 18
 _MOST_REMEMBERED = 1 << 21
-_MOST_SETS = 4_096
-_WEIGHTS = 1 << 22
 _SLACK = 2.0**-40
 _DRAWN_BY_CHANCE = ("uniform", "integer-uniform", "smooth")
 
@@ -114,330 +104,6 @@ def _has_bins(column: Ordered) -> bool:
     return bool((column.cells.low != column.cells.high).any())
 
 
-# ----------------------------------------------------------------------------------------
-# Rules as alternatives: lists of comparisons, of which one list must hold as a whole.
-#
-# A record obeys a rule unless it is false for it. With Kleene's logic "not false" goes through ``and`` and ``or`` as it
-# is, and ``not`` can be moved to the comparisons, so that it is enough that every comparison of one list is not false.
-
-
-@dataclass(frozen=True)
-class _Bound:
-    """``plus - minus <= limit`` (``<`` if strict); ``None`` is zero. ``named`` has a limit for each code of a column."""
-
-    plus: Factor | None
-    minus: Factor | None
-    limit: float
-    strict: bool
-    named: tuple[str, tuple[int, ...], int] | None = None
-
-    @property
-    def columns(self) -> set[str]:
-        found = {column_of(side) for side in (self.plus, self.minus) if side is not None}
-        return found | ({self.named[0]} if self.named is not None else set())
-
-
-@dataclass(frozen=True)
-class _Decided:
-    """A condition that codes decide."""
-
-    condition: OneOf | Missing | Same | Mapped
-    negated: bool
-
-
-@dataclass(frozen=True)
-class _Hard:
-    """Something that is only checked: arithmetic that is not a difference, or too many alternatives to go through."""
-
-
-_Atom: TypeAlias = _Bound | _Decided | _Hard
-_OPPOSITE: dict[ComparisonSign, ComparisonSign] = {
-    "<": ">=",
-    "<=": ">",
-    ">": "<=",
-    ">=": "<",
-    "==": "!=",
-    "!=": "==",
-}
-
-
-def _alternatives(condition: Check, negated: bool = False) -> list[tuple[_Atom, ...]]:
-    if isinstance(condition, Not):
-        return _alternatives(condition.part, not negated)
-    if isinstance(condition, All | AnyOf):
-        parts = [_alternatives(part, negated) for part in condition.parts]
-        if isinstance(condition, All) == negated:  # one of the parts is enough
-            return [option for part in parts for option in part]
-        return _together(parts)
-    if isinstance(condition, NamedPart):
-        sign = _OPPOSITE[condition.sign] if negated else condition.sign
-        below = _Bound(condition.part, None, 0.0, sign == "!=", (condition.column, condition.numbers, 1))
-        above = _Bound(None, condition.part, 0.0, sign == "!=", (condition.column, condition.numbers, -1))
-        return [(below, above)] if sign == "==" else [(below,), (above,)]
-    if isinstance(condition, Threshold):
-        value = Value(-condition.constant, ((1, (condition.column,)),))
-        return _compared(_OPPOSITE[condition.sign] if negated else condition.sign, value)
-    if isinstance(condition, Relation):
-        return _compared(_OPPOSITE[condition.sign] if negated else condition.sign, condition.value)
-    return [(_Decided(condition, negated),)]
-
-
-def _together(parts: Sequence[list[tuple[_Atom, ...]]]) -> list[tuple[_Atom, ...]]:
-    if prod(map(len, parts)) > _MOST_ALTERNATIVES:
-        return [(_Hard(),)]
-    return [sum(choice, ()) for choice in product(*parts)]
-
-
-def _compared(sign: ComparisonSign, value: Value) -> list[tuple[_Atom, ...]]:
-    """Compare a value with zero."""
-    if sign == "==":
-        return [(_at_most(value, strict=False), _at_most(_minus(value), strict=False))]
-    if sign == "!=":
-        return [(_at_most(value, strict=True),), (_at_most(_minus(value), strict=True),)]
-    upwards = sign in (">", ">=")
-    return [(_at_most(_minus(value) if upwards else value, strict=sign in ("<", ">")),)]
-
-
-def _minus(value: Value) -> Value:
-    return Value(-value.constant, tuple((-factor, columns) for factor, columns in value.terms))
-
-
-def _at_most(value: Value, *, strict: bool) -> _Atom:
-    terms = value.terms
-    if all(len(columns) == 1 for _, columns in terms) and len(terms) <= 2:
-        factors = [factor for factor, _ in terms]
-        names = [columns[0] for _, columns in terms]
-        if len(terms) == 1:
-            limit = -value.constant / abs(factors[0])
-            plus, minus = (names[0], None) if factors[0] > 0 else (None, names[0])
-            return _Bound(plus, minus, limit, strict)
-        if factors[0] == -factors[1]:
-            first = factors[0] > 0
-            return _Bound(
-                names[0 if first else 1],
-                names[1 if first else 0],
-                -value.constant / abs(factors[0]),
-                strict,
-            )
-    return _Hard()
-
-
-# ----------------------------------------------------------------------------------------
-# Rules that say what a column is, and the list of everything that they leave.
-
-
-@dataclass(frozen=True)
-class _Equation:
-    """A column that is a function of others: a sum, or the name or number of a value of the calendar."""
-
-    target: str
-    value: Value | None = None
-    part: Part | None = None
-    numbers: tuple[int, ...] = ()
-
-    @property
-    def sources(self) -> frozenset[str]:
-        if self.value is not None:
-            return self.value.columns
-        assert self.part is not None
-        return frozenset({self.part.column})
-
-
-def _equations(condition: Check | None, by_name: Mapping[str, Column]) -> list[_Equation]:
-    """Return the functions that a rule states, one for each column that it can be solved for."""
-    if isinstance(condition, All):
-        return [found for part in condition.parts for found in _equations(part, by_name)]
-    if isinstance(condition, NamedPart) and condition.sign == "==":
-        known = [number for number in condition.numbers if number >= 0]
-        if len(set(known)) < len(known) or by_name[condition.column].groups is not None:
-            return []
-        return [_Equation(condition.column, part=condition.part, numbers=condition.numbers)]
-    if not isinstance(condition, Relation) or condition.sign != "==":
-        return []
-    value = condition.value
-    whole = all(float(number).is_integer() for number in (value.constant, *(f for f, _ in value.terms)))
-    if not whole:
-        return []
-    found = []
-    for factor, factors in value.terms:
-        target = factors[0]
-        rest = tuple(term for term in value.terms if term[1] != factors)
-        if len(factors) == 1 and isinstance(target, str) and abs(factor) == 1 and rest:
-            other = Value(value.constant, rest)
-            if target not in other.columns:
-                found.append(_Equation(target, value=other if factor < 0 else _minus(other)))
-    return found
-
-
-@dataclass(frozen=True, eq=False)
-class Listing:
-    """Every combination of codes that some rules leave, with the values behind each.
-
-    Parameters
-    ----------
-    columns
-        Names of the columns, and how many codes each has.
-    codes
-        The combinations, one row each, in order.
-    first
-        Where the values of each combination begin, and where those of the last end.
-    values
-        Values of the columns of numbers and dates.
-    values_of
-        How many codes of each column stand for values; those after them are for missing entries and others.
-    """
-
-    columns: Mapping[str, int]
-    codes: Index
-    first: Index
-    values: Mapping[str, npt.NDArray[np.int64]]
-    values_of: Mapping[str, int]
-
-    def __len__(self) -> int:
-        return len(self.codes)
-
-    def key(self, names: Sequence[str], codes: Sequence[npt.NDArray[Any]]) -> npt.NDArray[np.int64]:
-        """Return one number for each combination of codes of some columns."""
-        key = np.zeros(len(codes[0]), dtype=np.int64)
-        for name, part in zip(names, codes, strict=True):
-            key = key * self.columns[name] + part.astype(np.int64)
-        return key
-
-    def of(self, names: Sequence[str]) -> list[Index]:
-        """Return the listed codes of some columns."""
-        order = list(self.columns)
-        return [self.codes[:, order.index(name)] for name in names]
-
-    def find(self, codes: Mapping[str, Index]) -> tuple[Index, Bools]:
-        """Return the place of each record in the list, and whether it has one."""
-        return _find(self._keys, self.key(tuple(self.columns), [codes[name] for name in self.columns]))
-
-    @cached_property
-    def _keys(self) -> npt.NDArray[np.int64]:
-        return self.key(tuple(self.columns), list(self.codes.T))
-
-    @cached_property
-    def deciding(self) -> tuple[str, ...]:
-        """The columns from whose codes those of all others follow: as few as there are, and of these the ones with the fewest codes."""
-        return self._smallest(tuple(self.columns), len(self))
-
-    def decide(self, name: str) -> tuple[str, ...]:
-        """Return the deciding columns from which a column follows."""
-        column = self.of([name])[0]
-
-        def follows(names: Sequence[str]) -> bool:
-            keys = self.key(names, self.of(names))
-            both = keys * self.columns[name] + column
-            return len(np.unique(both)) == len(np.unique(keys))
-
-        for size in range(1, len(self.deciding)):
-            for names in sorted(combinations(self.deciding, size), key=self._size):
-                if follows(names):
-                    return names
-        return self.deciding
-
-    def _size(self, names: Sequence[str]) -> int:
-        return prod(self.columns[name] for name in names)
-
-    def _smallest(self, columns: tuple[str, ...], wanted: int) -> tuple[str, ...]:
-        tried = 0
-        for size in range(1, len(columns)):
-            for names in sorted(combinations(columns, size), key=self._size):
-                if self._size(names) < wanted:
-                    continue
-                if len(np.unique(self.key(names, self.of(names)))) == wanted:
-                    return names
-                tried += 1
-                if tried > _MOST_SETS:
-                    return columns
-        return columns
-
-    def complete(
-        self,
-        codes: Mapping[str, Index],
-        order: Sequence[str],
-        likely: Likely,
-        generator: np.random.Generator,
-    ) -> dict[str, Index]:
-        """Return records of the list: deciding columns as they are wherever the list has them, and the others as they follow.
-
-        Where a deciding column does not go with those before it, it is drawn again from what does, by how likely the codes are.
-
-        Parameters
-        ----------
-        codes
-            Codes of all columns of the list.
-        order
-            The columns, those first that are to be kept first.
-        likely
-            How likely each code of a column is given that of another (or of none).
-        generator
-            For codes that are drawn again.
-        """
-        names = [name for name in order if name in self.deciding]
-        made: dict[str, Index] = {}
-        for place, name in enumerate(names):
-            before = names[:place]
-            known = np.unique(self.key([*before, name], self.of([*before, name])))
-            made[name] = codes[name].copy()
-            given = (
-                self.key(before, [made[item] for item in before])
-                if before
-                else np.zeros(len(codes[name]), np.int64)
-            )
-            size = self.columns[name]
-            bad = np.flatnonzero(~_find(known, given * size + made[name])[1])
-            for start in range(0, len(bad), max(1, _WEIGHTS // size)):
-                here = bad[start : start + max(1, _WEIGHTS // size)]
-                every = given[here, None] * size + np.arange(size)
-                allowed = _find(known, every.reshape(-1))[1].reshape(every.shape)
-                anchor = names[0] if place else None
-                weights = likely(name, anchor, made[names[0]][here]) * allowed
-                empty = ~(weights.sum(axis=1) > 0)
-                weights[empty] = (likely(name, None, here[empty]) + 1e-12) * allowed[empty]
-                reached = np.cumsum(weights, axis=1)
-                share = generator.random(len(here)) * reached[:, -1]
-                made[name][here] = np.minimum((reached <= share[:, None]).sum(axis=1), size - 1)
-        key = self.key(names, self.of(names))
-        sorting = np.argsort(key, kind="stable")
-        place_of = sorting[_find(key[sorting], self.key(names, [made[name] for name in names]))[0]]
-        return {name: self.codes[place_of, axis] for axis, name in enumerate(self.columns)}
-
-    def tables(self, most: int) -> list[tuple[tuple[str, ...], Bools]]:
-        """Return tables of the combinations of codes that may occur: of the deciding columns, and of each other with those that decide it.
-
-        Tables of more than ``most`` cells are left out. Records with missing entries may have any codes by them.
-        """
-        others = [name for name in self.columns if name not in self.deciding]
-        found = []
-        for chosen in [self.deciding, *((*self.decide(name), name) for name in others)]:
-            names = tuple(name for name in self.columns if name in chosen)
-            if len(names) > 1 and self._size(names) <= most:
-                sizes = tuple(self.columns[name] for name in names)
-                table = np.zeros(sizes, dtype=bool)
-                table[tuple(self.of(names))] = True
-                for axis, name in enumerate(names):
-                    np.moveaxis(table, axis, 0)[self.values_of[name] :] = True
-                found.append((names, table))
-        return found
-
-    def draw(self, places: Index, generator: np.random.Generator) -> dict[str, npt.NDArray[np.int64]]:
-        """Return values for combinations of the list, each of the possible ones with the same probability."""
-        count = self.first[places + 1] - self.first[places]
-        chosen = self.first[places] + np.minimum(
-            (generator.random(len(places)) * count).astype(np.intp), count - 1
-        )
-        return {name: part[chosen] for name, part in self.values.items()}
-
-
-def _find(keys: npt.NDArray[np.int64], wanted: npt.NDArray[np.int64]) -> tuple[Index, Bools]:
-    """Return where wanted numbers are among sorted ones, and whether they are."""
-    if not len(keys):
-        return np.zeros(len(wanted), dtype=np.intp), np.zeros(len(wanted), dtype=bool)
-    places = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    return places, keys[places] == wanted
-
-
 @dataclass(frozen=True, eq=False)
 class JointValues:
     """Values of some columns that obey some rules together.
@@ -454,10 +120,10 @@ class JointValues:
     rules: tuple[Constraint, ...]
 
     @cached_property
-    def alternatives(self) -> list[tuple[_Atom, ...]]:
+    def alternatives(self) -> list[tuple[Atom, ...]]:
         """Lists of comparisons; a record obeys all rules if it obeys all comparisons of one list."""
         conditions = [rule.condition for rule in self.rules]
-        return _together([_alternatives(part) for part in conditions if part is not None])
+        return all_of([alternatives_of(part) for part in conditions if part is not None])
 
     @cached_property
     def ordered(self) -> tuple[Ordered, ...]:
@@ -515,7 +181,7 @@ class JointValues:
         known, answers = vars(self).setdefault(
             "_remembered", (np.zeros(0, np.int64), np.zeros(0, dtype=bool))
         )
-        place, old = _find(known, keys)
+        place, old = find_sorted(known, keys)
         holds = old.copy()
         holds[old] = answers[place[old]]
         new = np.flatnonzero(~old)
@@ -574,7 +240,7 @@ class JointValues:
             return None
         if not all(_is_listed(column) for column in self.ordered):
             return None
-        equations = [found for rule in self.rules for found in _equations(rule.condition, by_name)]
+        equations = [found for rule in self.rules for found in equations_of(rule.condition, by_name)]
         equations = [
             found
             for found in equations
@@ -617,7 +283,7 @@ class JointValues:
             return np.arange(int(column.cells.low[0]), int(column.cells.high[-1]) + 1, dtype=np.int64)
         return np.arange(column.value_count, dtype=np.int64)
 
-    def _free(self, equations: Sequence[_Equation]) -> tuple[str, ...] | None:
+    def _free(self, equations: Sequence[Equation]) -> tuple[str, ...] | None:
         """Return the columns with the fewest values from which all others can be computed, if they are few enough."""
         names = [column.name for column in self.columns]
         count = {
@@ -632,20 +298,18 @@ class JointValues:
                 values = prod(count[name] for name in some)
                 if values > _MOST_LISTED or (best is not None and values >= best[0]):
                     continue
-                if len(_reached(some, equations)) == len(names):
+                if len(some) + len(solving_order(some, equations)) == len(names):
                     best = (values, some)
         return None if best is None else best[1]
 
     def _follow(
-        self, made: dict[str, npt.NDArray[np.int64]], equations: Sequence[_Equation]
+        self, made: dict[str, npt.NDArray[np.int64]], equations: Sequence[Equation]
     ) -> tuple[Index, npt.NDArray[np.int64]]:
         """Compute all columns from some, and return codes and values of the records that obey."""
         rows = len(next(iter(made.values())))
         everyone, fits = np.arange(rows, dtype=np.intp), np.ones(rows, dtype=bool)
         none = np.zeros(rows, dtype=bool)
-        for equation in _reached(tuple(made), equations):
-            if not isinstance(equation, _Equation):
-                continue
+        for equation in solving_order(made, equations):
             pieces = {
                 name: Pieces(np.full(rows, -1), none, none, made[name], made[name])
                 for name in equation.sources
@@ -713,7 +377,7 @@ class JointValues:
             for column in self.ordered
         }
         values, found = self._solve(codes, middle, None)
-        if any(isinstance(atom, _Hard) for option in self.alternatives for atom in option):
+        if any(isinstance(atom, Hard) for option in self.alternatives for atom in option):
             for shares in self._places_to_try:
                 rest = np.flatnonzero(~found)
                 if not len(rest):
@@ -902,11 +566,11 @@ class JointValues:
                 self._solve_option(option, codes, values, found, here, generator)
         return values, found
 
-    def _decided(self, option: tuple[_Atom, ...], codes: Mapping[str, Index]) -> Bools:
+    def _decided(self, option: tuple[Atom, ...], codes: Mapping[str, Index]) -> Bools:
         """Tell for which records every comparison of an option that codes decide is not false."""
         holds = np.ones(len(codes[self.columns[0].name]), dtype=bool)
         for atom in option:
-            if isinstance(atom, _Decided):
+            if isinstance(atom, Decided):
                 index = {
                     name: self._codes[name].start[part]  # type: ignore[index]
                     for name, part in codes.items()
@@ -918,14 +582,14 @@ class JointValues:
 
     def _solve_option(
         self,
-        option: tuple[_Atom, ...],
+        option: tuple[Atom, ...],
         codes: Mapping[str, Index],
         values: dict[str, Floats],
         found: Bools,
         rows: Index,
         generator: np.random.Generator | None,
     ) -> None:
-        bounds = [atom for atom in option if isinstance(atom, _Bound)]
+        bounds = [atom for atom in option if isinstance(atom, Bound)]
         parts = sorted(
             {side for atom in bounds for side in (atom.plus, atom.minus) if isinstance(side, Part)}, key=str
         )
@@ -971,7 +635,7 @@ class JointValues:
 
     def _differences(
         self,
-        bounds: Sequence[_Bound],
+        bounds: Sequence[Bound],
         parts: Sequence[Part],
         cut: Mapping[str, Pieces],
         chosen: Mapping[str, Index],
@@ -1032,7 +696,7 @@ class JointValues:
             feasible &= (low <= high) | ~inside
         return {name: np.nan_to_num(part) for name, part in solved.items()}, feasible
 
-    def _step(self, atom: _Bound) -> float:
+    def _step(self, atom: Bound) -> float:
         """Return the distance between neighbouring values of the columns of a bound that have decimals."""
         stated = [getattr(self._by_name[name], "decimals", None) for name in atom.columns]
         return max((10.0**-count for count in stated if count is not None), default=0.0)
@@ -1055,20 +719,6 @@ def _only_compares(condition: Check | None) -> bool:
     if isinstance(condition, AnyOf):
         return all(isinstance(part, Relation | Threshold | NamedPart | Same) for part in condition.parts)
     return isinstance(condition, Relation | Threshold | NamedPart | Same)
-
-
-def _reached(names: Sequence[str], equations: Sequence[_Equation]) -> list[str | _Equation]:
-    """Return some columns, and after them the equations by which others follow from them, in an order in which they can be solved."""
-    known, order = set(names), list[str | _Equation](names)
-    again = True
-    while again:
-        again = False
-        for equation in equations:
-            if equation.target not in known and equation.sources <= known:
-                known.add(equation.target)
-                order.append(equation)
-                again = True
-    return order
 
 
 def _start(pieces: Pieces) -> Index:
