@@ -28,13 +28,13 @@ HOUSE = _script()
 
 
 def _close(kept: str, found: str) -> bool:
-    """Compare two cells: numbers of a hundred and more may be 2 % off, so that not every change needs a new page."""
+    """Compare two cells: a number may be 2 % off, and one from thirty on by two, so that not every change needs a new page."""
     numbers = [
         [int(word.replace(",", "")) for word in re.findall(r"\d[\d,]*", cell)] for cell in (kept, found)
     ]
     rest = [re.sub(r"\d[\d,]*", "#", cell) for cell in (kept, found)]
     return rest[0] == rest[1] and all(
-        one == other if max(one, other) < 100 else abs(one - other) <= 0.02 * other
+        abs(one - other) <= (max(2, 0.02 * other) if min(one, other) >= 30 else 0)
         for one, other in zip(*numbers, strict=True)
     )
 
