@@ -3,10 +3,32 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from pathlib import Path
 
 import pytest
+
+# Ledgers, states and bundles are written through to the disk before anything goes on, thousands of times in this suite, and most of
+# its time would be spent waiting for the disk. Files of tests lie in memory where there is room for them; `--basetemp` and TMPDIR
+# name another folder. What reaches a disk when, and what a power cut leaves, is simulated by tests of its own.
+_MEMORY = Path("/dev/shm")
+_ROOM = 8 * 2**30
+
+
+def _room_in_memory() -> bool:
+    """Whether there is a file system in memory with room, in which programs may be run."""
+    try:
+        found = os.statvfs(_MEMORY)
+        return not found.f_flag & os.ST_NOEXEC and shutil.disk_usage(_MEMORY).free >= _ROOM
+    except (OSError, AttributeError):  # there is none, or this system does not know
+        return False
+
+
+if "TMPDIR" not in os.environ and _room_in_memory():
+    _TEMPORARY = tempfile.TemporaryDirectory(prefix="understudy-tests-", dir=_MEMORY)  # gone at the end
+    os.environ["TMPDIR"] = _TEMPORARY.name  # for the workers of the suite and the commands that tests start
+    tempfile.tempdir = _TEMPORARY.name
 
 # What is remembered of tables and their ledgers goes to a folder of the tests, never to that of whoever runs them;
 # subprocesses inherit it. Each test gets its own (below): the same small table has a fresh ledger in each of them.
