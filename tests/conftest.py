@@ -27,6 +27,7 @@ def _room_in_memory() -> bool:
 
 if "TMPDIR" not in os.environ and _room_in_memory():
     _TEMPORARY = tempfile.TemporaryDirectory(prefix="understudy-tests-", dir=_MEMORY)  # gone at the end
+    os.chmod(_TEMPORARY.name, 0o711)  # servers and containers of the tests run as other users
     os.environ["TMPDIR"] = _TEMPORARY.name  # for the workers of the suite and the commands that tests start
     tempfile.tempdir = _TEMPORARY.name
 
