@@ -233,6 +233,27 @@ with patch("understudy.mechanisms.methods", greedy):
     assert "fault of Understudy" not in done.stderr
 
 
+def test_a_folder_that_is_closed_to_this_user_is_told_as_such() -> None:
+    """Whoever meets it first: some functions of Python raise when they only ask whether a file is there."""
+    script = """
+import sys
+from unittest.mock import patch
+from understudy.cli import main
+import understudy.cli.commands.methods
+def closed(*_, **__):
+    raise PermissionError(13, "Permission denied", "/closed/table.csv")
+sys.argv = ["understudy", "methods"]
+with patch("understudy.mechanisms.methods", closed):
+    main.run()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 4, done.stderr
+    assert "error: '/closed/table.csv' may not be reached by this user." in done.stderr
+    assert "fault of Understudy" not in done.stderr
+
+
 def test_what_killed_writers_left_is_swept_and_what_living_ones_hold_is_not(tmp_path: Path) -> None:
     old = (1.0, 1.0)
     left, held, young, other = (

@@ -8,6 +8,7 @@ import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -205,6 +206,12 @@ def _run() -> None:
             "smaller workload or domain, or allow more memory.\n"
         )
         raise SystemExit(Exit.FAULT) from None
+    except PermissionError as closed:
+        named = closed.filename if isinstance(closed.filename, str | Path) else "a file or folder"
+        message = f"{str(named)!r} may not be reached by this user. Check its permissions and those of the folders above it."
+        log("error", "error", code="permission", message=message)
+        sys.stderr.write(f"error: {message}\n")
+        raise SystemExit(Exit.INPUT) from None
     except Exception as fault:
         if hasattr(fault, "format_message"):  # the parser's own errors, whichever package they come from
             raise SystemExit(_misunderstood(fault)) from None
