@@ -18,7 +18,9 @@ NAMES = Annotated[
 
 
 def warm(methods: NAMES = None, quiet: Quiet = False, json: Json = False) -> None:
-    """Compile methods, and the choice of rows by person, in advance, and say where that is kept.
+    """Compile methods in advance and say where that is kept.
+
+    With them the choice of rows by person is compiled, which any method may need.
 
     Later processes read them instead of compiling, as long as Understudy, Python, Numba and the kind of processor stay the same. In an
     image set NUMBA_CACHE_DIR to a folder of the image while this runs and when the image is used: it is read there even if it cannot
