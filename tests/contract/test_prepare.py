@@ -17,6 +17,7 @@ from understudy.data import read_table
 from understudy.errors import DomainTooLarge, UnusableMethod
 from understudy.mechanisms import Fitted, Progress, Synthesizer, base, create, methods
 from understudy.mechanisms import base as _trial
+from understudy.mechanisms.chunks import ChunkedSample
 from understudy.mechanisms.marginal.laplace import LaplaceTable
 from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, Laplace, Ledger, PureDP, Unit
 from understudy.schema import Schema
@@ -76,7 +77,14 @@ def fitted(synthesizer: Synthesizer, schema: Schema, frame: Any, budget: Budget,
     reserve = synthesizer.reserve(schema, budget)
     with Ledger.in_memory(budget=budget, unit=unit, approximate_delta=reserve) as ledger:
         curator = Curator(read_table(frame, schema), unit=unit, ledger=ledger)
-        synthesizer.fit(curator, budget).sample(50, seed=1)
+        model = synthesizer.fit(curator, budget)
+        model.sample(50, seed=1)
+        parts = ChunkedSample(model, 50, seed=1, rows_per_chunk=20)
+        counts, made = parts.nothing(), 0
+        for wave in parts.waves:
+            drawn = [parts.draw(wave, lane, made, counts) for lane in range(len(wave.sizes))]
+            counts, made = parts.add(counts, drawn), made + wave.rows
+        assert made == 50
 
 
 @pytest.mark.parametrize("name", TRIED)

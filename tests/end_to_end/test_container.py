@@ -120,21 +120,27 @@ def test_kernels_of_the_build_serve_a_user_who_can_write_nothing_beside_the_tabl
     }
     build = [sys.executable, "-m", "understudy", "warm", "independent", "--quiet"]
     words = "synth table.csv --schema schema.yaml --unit add-remove --epsilon 1 --delta 1e-6 --method independent --out out.csv"
+    by_person = words.replace("table.csv", "persons.csv").replace("out.csv", "persons.parquet/")
+    by_person += " --id-column who --max-rows-per-person 2 --flat"
     run = ["env", "-i", *(f"{name}={value}" for name, value in environment.items())]
-    run += ["HOME=/nonexistent", f"TMPDIR={folder}", sys.executable, "-c", COUNTED, *words.split()]
-    wrapped = read_only(folder, run)  # or skip, before anything is compiled
+    run += ["HOME=/nonexistent", f"TMPDIR={folder}", sys.executable, "-c", COUNTED]
+    wrapped = [
+        read_only(folder, [*run, *some.split()]) for some in (words, by_person)
+    ]  # or skip, before anything is compiled
     subprocess.run(build, env=environment | {"HOME": str(folder)}, check=True, timeout=600)
     kernels.chmod(0o755)
     before = sorted(path.relative_to(folder) for path in kernels.rglob("*"))
     (folder / "table.csv").write_text("a,b,c\n" + "x,1,u\ny,0,v\nx,0,v\n" * 60)
+    (folder / "persons.csv").write_text("a,b,c,who\n" + "x,1,u,ann\ny,0,v,bob\nx,0,v,ann\n" * 60)
     (folder / "schema.yaml").write_text(
         "columns: [{name: a, kind: categorical, values: [x, y]}, {name: b, kind: integer, minimum: 0, maximum: 1},"
         " {name: c, kind: categorical, values: [u, v]}]\n"
     )
-    done = subprocess.run(wrapped, capture_output=True, text=True, check=False, timeout=600)
-    assert done.returncode == 0, done.stderr
-    assert (folder / "out.csv").stat().st_uid == USER
-    assert done.stderr.splitlines()[-1].split() == ["compiled:"], "what was kept was not found"
+    for command in wrapped:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+        assert done.returncode == 0, done.stderr
+        assert done.stderr.splitlines()[-1].split() == ["compiled:"], "what was kept was not found"
+    assert (folder / "out.csv").stat().st_uid == (folder / "persons.parquet").stat().st_uid == USER
     assert before == sorted(path.relative_to(folder) for path in kernels.rglob("*"))
 
 

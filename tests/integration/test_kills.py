@@ -113,6 +113,72 @@ def test_a_killed_driver_goes_on_and_pays_once(request, tmp_path, engine, spec, 
     verify_bundle(folder / "bundle")
 
 
+COUNTING = """
+import os, signal, sys
+from functools import partial
+import understudy.workflow.synthesis as synthesis
+from understudy.cli.main import run
+from understudy.data.counting.counting import MarginalCounter
+from understudy.data.files import checkpoint, spool
+
+checkpoint.SAVE_SECONDS = 0.0
+spool.LEAF_ROWS, spool.LEAF_MOST, spool.SEGMENT_ROWS, spool.ROWS_AT_ONCE = 64, 128, 4, 50
+synthesis.read_table = partial(synthesis.read_table, max_memory_mb=0)
+left = int(sys.argv.pop(1))
+
+def then_killed(function):
+    def counted(*given, **named):
+        global left
+        left -= 1
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return function(*given, **named)
+    return counted
+
+for kind in (spool._Buckets, spool.KeptRows, MarginalCounter):
+    kind.add = then_killed(kind.add)
+run()
+"""
+
+
+def test_a_synth_that_is_killed_while_it_counts_goes_on_with_its_checkpoint_and_pays_once(tmp_path):
+    """A table on disk by person: killed while rows are dealt out, and while they are chosen. Nothing is charged before the count is complete, and nothing of it is left.
+
+    Caught: a command that does not hand the folder on, a second key, a charge for a count that ended.
+    """
+    frame = typed().to_pandas().drop(columns="joined")
+    frame["person"] = [f"p{number % 300}" for number in range(len(frame))]
+    frame.to_parquet(tmp_path / "staff.parquet", row_group_size=90)
+    (tmp_path / "schema.yaml").write_text(
+        "columns: [{name: grade, kind: ordinal, values: [a, b, c]}, {name: sex, kind: categorical, values: [f, m]}]\n"
+    )
+    kept, ledger = tmp_path / "counts", tmp_path / "staff.ledger"
+    words = (
+        f"synth staff.parquet --schema schema.yaml --id-column person --max-rows-per-person 2 --flat --unit add-remove --epsilon 1 "
+        f"--method independent --out out.csv --checkpoint {kept}"
+    )
+    keys = set()
+    for left, code in ((5, -signal.SIGKILL), (12, -signal.SIGKILL), (0, 0)):
+        done = subprocess.run(
+            [sys.executable, "-c", COUNTING, str(left), *words.split()],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert done.returncode == code, done.stderr[-3000:]
+        if code:
+            assert not ledger.exists() or charges(ledger) == []
+            assert kept.stat().st_mode & 0o077 == 0
+            assert (kept / "rows-2").exists()
+            keys.add((kept / "persons-2").read_bytes()[-32:])
+    assert len(keys) == 1
+    assert list(kept.iterdir()) == []
+    assert charges(ledger) == ["measure 2 one-way marginals"]
+    assert (tmp_path / "out.csv").exists()
+
+
 def test_a_connection_killed_in_the_middle_of_a_table_costs_nothing_and_the_release_goes_on(
     postgres, tmp_path, monkeypatch
 ):

@@ -233,6 +233,70 @@ def test_lists_are_refused_alike_and_before_a_record_is_read(request, tmp_path, 
     assert str(there.value) == str(local.value)
 
 
+OTHERWISE = (
+    "ARRAY[1]::whole_list", "ROW(1, 2)::pair", "ROW(1, 2)::named_pair", "point '(1, 2)'", "'x'::bytea", "'x'::raw", "time '10:00'", "interval '1 day'",
+)  # fmt: skip
+
+
+def test_types_of_postgresql_with_other_names_are_read_or_refused_as_what_they_are(postgres):
+    """Domains are what they stand for. Caught: arrays, records and bytes that were read as text, and an infinite date that made a table unreadable."""
+    with postgres.connect() as connection:
+        connection.execute(
+            "CREATE TYPE pair AS (x int, y int); CREATE DOMAIN named_pair AS pair; CREATE DOMAIN whole_list AS int[]; CREATE DOMAIN raw AS bytea; "
+            "CREATE DOMAIN visit_day AS date; CREATE DOMAIN price AS numeric; CREATE DOMAIN age AS int CHECK (value >= 0)"
+        )
+        connection.execute(
+            "CREATE TABLE domains AS SELECT 'infinity'::visit_day AS d, 2.5::price AS p, 7::age AS a, 'x'::name AS n, '[1,3)'::int4range AS r"
+        )
+        for place, entry in enumerate(OTHERWISE):
+            connection.execute(f"CREATE TABLE otherwise{place} AS SELECT {entry} AS a")
+    schema = Schema(
+        columns=(
+            Date("d", minimum="9998-01-01", maximum="9999-12-31", resolution="year"),
+            Real("p", minimum=0, maximum=4, bins=4),
+            Integer("a", minimum=6, maximum=7),
+            Categorical("n", values=("x",)),
+            Categorical("r", values=("[1,3)",)),
+        )
+    )
+    for limit in (0, 1024):
+        table = read_table(Database(url=postgres.url, table="domains"), schema, max_memory_mb=limit)
+        found = [table.count((name,)).tolist() for name in schema.names]
+        assert found == [[0, 1], [0, 0, 1, 0], [0, 1], [1], [1]]
+    for place, entry in enumerate(OTHERWISE):
+        with pytest.raises(DataError, match="stored in a way") as refused:
+            read_table(
+                Database(url=postgres.url, table=f"otherwise{place}"),
+                Schema(columns=(lenient("a", Categorical, values=("(1,2)", "{1}")),)),
+            )
+        assert "'a'" in str(refused.value), entry
+
+
+@pytest.mark.parametrize("engine", ["duckdb", "duckdb-parquet"])
+def test_moments_to_the_nanosecond_are_read_as_in_memory(request, tmp_path, engine):
+    """So pandas keeps moments by default, and DuckDB what it is given by pandas."""
+    import pandas as pd
+
+    texts = [
+        "1677-09-22",
+        "1969-12-31 23:59:59.999999999",
+        "1970-01-01",
+        "2000-02-29 23:59:59.999999999",
+        "2262-04-11",
+    ]
+    frame = pd.DataFrame({"d": pd.array([*texts, None], dtype="datetime64[ns]")})
+    schema = Schema(columns=(lenient("d", Date, minimum="1677-01-01", maximum="2262-12-31"),))
+    place = source_of(
+        stored(request, engine, pa.Table.from_pandas(frame, preserve_index=False), tmp_path, "moments")
+    )
+    assert str(place.relation.schema()["d"]).startswith("timestamp(9")
+    local = read_table(frame, schema)
+    days = np.flatnonzero(local.count(("d",))[: len(local.count(("d",))) - 2])
+    assert [str(np.datetime64("1677-01-01") + int(day)) for day in days] == [text[:10] for text in texts]
+    for limit in (0, 1024):
+        assert_same_counts(local, read_table(place, schema, max_memory_mb=limit), [(), ("d",)])
+
+
 def test_a_zone_of_the_column_decides_nothing():
     """One moment in Arrow columns of three zones, as text of a frame and as objects: the day is that in UTC."""
     import pandas as pd

@@ -290,6 +290,21 @@ def test_values_in_errors_of_spark_are_not_shown(spark):
     assert_clear(raised, "withheld")
 
 
+def test_files_of_pandas_that_spark_does_not_read_are_refused_with_what_can_be_done(spark, tmp_path):
+    """Moments to the nanosecond, which pandas writes by itself, end Spark also where the schema leaves them out."""
+    import pandas as pd
+
+    days = pd.Series(pd.date_range("2000-01-01", periods=500)).astype("datetime64[ns]")
+    frame = RECORDS.to_pandas().assign(day=days)
+    frame.to_parquet(tmp_path / "ns.parquet")
+    with pytest.raises(DataError) as raised:
+        read_table(Database(url=spark, table=str(tmp_path / "ns.parquet")), SCHEMA)
+    assert_clear(raised, "PARQUET_TYPE_ILLEGAL", "coerce_timestamps='us'")
+    frame.to_parquet(tmp_path / "us.parquet", coerce_timestamps="us")
+    there = read_table(Database(url=spark, table=str(tmp_path / "us.parquet")), SCHEMA)
+    assert there.count(("a",)).tolist() == [50] * 10
+
+
 SHUFFLING = """
 import sys
 from pathlib import Path

@@ -112,9 +112,11 @@ def test_partitions_of_spark_make_no_difference(spark, tmp_path, monkeypatch):
             session.conf.set(name, value)
 
 
-@pytest.mark.parametrize("kind", ["bigint", "numeric(20, 2)", "numeric", "uuid", "date", "text"])
+@pytest.mark.parametrize(
+    "kind", ["bigint", "numeric(20, 2)", "numeric", "person_number", "uuid", "date", "text"]
+)
 def test_a_person_is_the_same_however_postgresql_stores_the_id(postgres, kind):
-    """Numbers without declared digits stay exact, and 7.00 is 7: one person must not become two, nor two one."""
+    """Numbers without declared digits stay exact, also under the name of a domain, and 7.00 is 7: one person must not become two, nor two one."""
     rows = random_rows(3)
     large = 2**53
     written = {
@@ -124,9 +126,13 @@ def test_a_person_is_the_same_however_postgresql_stores_the_id(postgres, kind):
     numbers = [int(who[2:]) for who, _, _ in rows]
     ids = [written(n) for n in numbers]
     name = f"ids_{''.join(filter(str.isalpha, kind))}{'s' if '(' in kind else ''}"
-    padded = [f"{text}.00" if kind == "numeric" and place % 2 else text for place, text in enumerate(ids)]
+    unbounded = kind in ("numeric", "person_number")
+    padded = [f"{text}.00" if unbounded and place % 2 else text for place, text in enumerate(ids)]
     postgres.fill(f"{name}_text", arrow([(who, a, b) for who, (_, a, b) in zip(padded, rows, strict=True)]))
     with postgres.connect() as connection:
+        connection.execute(
+            "DROP DOMAIN IF EXISTS person_number CASCADE; CREATE DOMAIN person_number AS numeric"
+        )
         connection.execute(f"CREATE TABLE {name} AS SELECT who::{kind} AS who, a, b FROM {name}_text")
     local = read_table(
         arrow([(who, a, b) for who, (_, a, b) in zip(ids, rows, strict=True)]), SCHEMA, id_column="who"

@@ -28,6 +28,7 @@ from understudy.errors import (
 )
 from understudy.inference import History
 from understudy.marginals import Measurement, Statistic, Workload
+from understudy.mechanisms.chunks import ChunkedSample
 from understudy.mechanisms.levels import (
     measured_levels,
     on_domain,
@@ -187,6 +188,8 @@ def _fitted(trial: Synthesizer, made_up: Schema, budget: Budget) -> bool:
     curator = practice_curator(made_up, rows=_ROWS, unit=unit, budget=budget, approximate_delta=reserve)
     model = trial._fit_model(curator, budget, trial._limited(curator, budget))
     model.sample(_ROWS, seed=0)
+    chunks = ChunkedSample(model, 2, seed=0, rows_per_chunk=1)  # as folders of parts are written
+    chunks.draw(chunks.waves[0], 0, 0, chunks.nothing())
     if isinstance(model.distribution, GraphicalModel):
         try_answering()
     return True

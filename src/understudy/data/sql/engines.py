@@ -120,9 +120,8 @@ class PostgresSession(Session):
         with psycopg.connect(self.source.url, autocommit=True) as other:
             found = _named_table(ibis.postgres.from_connection(other), table)
             place = found.op().namespace
-            return ibis.table(
-                found.schema(), name=found.op().name, catalog=place.catalog, database=place.database
-            )
+            kinds = dict(found.schema()) | _kinds_of_server(other, place.database, found.op().name)
+            return ibis.table(kinds, name=found.op().name, catalog=place.catalog, database=place.database)
 
     def _run(self, sql: str) -> Iterator[pa.RecordBatch]:
         # a savepoint: a query that fails leaves the snapshot as it was
@@ -153,6 +152,45 @@ _ARROW_TYPES = {
     1082: "date32",
 }
 _NUMERIC, _MOMENT, _MOMENT_WITH_ZONE = 1700, 1114, 1184
+_BYTES, _TIME, _TIME_WITH_ZONE, _LENGTH_OF_TIME = 17, 1083, 1266, 1186
+
+
+def _kinds_of_server(connection: Any, schema: str | None, table: str) -> dict[str, Any]:
+    """Return the kinds of columns that decide how they are read and that Ibis does not tell from text: domains, by what they stand for, records and geometry.
+
+    Privacy
+    -------
+    A domain over numbers would be read as doubles where it holds ids, and two persons with long ones would be one.
+    """
+    import ibis.expr.datatypes as dt
+    from psycopg import sql
+
+    plain: dict[int, Any] = {
+        _NUMERIC: dt.Decimal(),
+        _BYTES: dt.binary,
+        _TIME: dt.time,
+        _TIME_WITH_ZONE: dt.time,
+        _LENGTH_OF_TIME: dt.Interval("s"),
+        _MOMENT: dt.timestamp,
+        _MOMENT_WITH_ZONE: dt.Timestamp("UTC"),
+        1082: dt.date,
+    }
+    with connection.cursor() as cursor:
+        where = [name for name in (schema, table) if name]
+        cursor.execute(sql.SQL("SELECT * FROM {} LIMIT 0").format(sql.Identifier(*where)))
+        columns = list(cursor.description or ())
+        cursor.execute("SELECT oid FROM pg_catalog.pg_type WHERE typcategory IN ('A', 'C', 'G')")
+        several = {number for (number,) in cursor}
+    kinds: dict[str, Any] = {}
+    for column in columns:
+        number = column.type_code  # of a domain it is the type that it stands for
+        if number in several:
+            kinds[column.name] = dt.Array(dt.string)
+        elif number == _NUMERIC and column.precision is not None:
+            kinds[column.name] = dt.Decimal(column.precision, column.scale)
+        elif number in plain:
+            kinds[column.name] = plain[number]
+    return kinds
 
 
 def _column(column: Any) -> tuple[str, pa.DataType, pa.DataType]:

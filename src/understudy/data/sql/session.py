@@ -63,6 +63,11 @@ _ADVICE: tuple[tuple[tuple[str, ...], str], ...] = (
         "with its extra 'spark' on every worker, or send them along (spark.archives, PYSPARK_PYTHON).",
     ),
     (
+        ("PARQUET_TYPE_ILLEGAL", "PARQUET_TYPE_NOT_SUPPORTED", "PARQUET_TYPE_NOT_RECOGNIZED"),
+        "Spark does not read the type of some column of these Parquet files, even if the schema leaves that column out. Time stamps of nanoseconds, "
+        "as pandas writes them, are such a type: write the files with microseconds (to_parquet(..., coerce_timestamps='us')), or let DuckDB read them.",
+    ),
+    (
         ("MAX_RESULT_SIZE",),
         "What was asked for is larger than the driver may receive. Raise spark.driver.maxResultSize, or ask for fewer or smaller "
         "marginals.",
@@ -292,7 +297,8 @@ class Session:
 def on_calendar(relation: Any) -> Any:
     """Return a relation with dates and times beyond the years 1 to 9999 moved to the ends, and types that Ibis does not know as text.
 
-    An infinite date has no day number and no value in Python: one of them would make a whole table unreadable.
+    An infinite date has no day number and no value in Python: one of them would make a whole table unreadable. Time stamps of nanoseconds lie between the years
+    1677 and 2262, where infinite ones are the first or last, and cannot be compared with the ends.
     """
     import ibis
 
@@ -300,7 +306,7 @@ def on_calendar(relation: Any) -> Any:
     for name in relation.columns:
         column = relation[name]
         kind = column.type()
-        if kind.is_date() or kind.is_timestamp():
+        if kind.is_date() or (kind.is_timestamp() and kind.scale != 9):
             make = ibis.date if kind.is_date() else ibis.timestamp
             first, last = make(EARLIEST.isoformat()), make(LATEST.isoformat())
             columns[name] = ibis.ifelse(column > last, last, ibis.ifelse(column < first, first, column))

@@ -120,7 +120,8 @@ def read_days(series: pd.Series[Any]) -> Entries | None:
     if getattr(dtype, "kind", "") != "M":
         return None
     missing = series.isna().to_numpy(dtype=bool)
-    days = series.to_numpy().astype("datetime64[D]").astype(np.int64)
+    moments = series.to_numpy()
+    days = _days_of(moments.astype(np.int64), np.datetime_data(moments.dtype)[0])
     if missing.any():
         return Entries(np.where(missing, 0, days), missing)
     return Entries(days)
@@ -128,23 +129,29 @@ def read_days(series: pd.Series[Any]) -> Entries | None:
 
 def _read_arrow(series: pd.Series[Any]) -> Entries | None:
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     values = pa.array(series, from_pandas=True)
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
-    if pa.types.is_timestamp(values.type):
-        if values.type.tz is not None:
-            values = values.view(pa.int64()).view(
-                pa.timestamp(values.type.unit)
-            )  # Arrow keeps such moments in UTC
-        values = pc.floor_temporal(values, unit="day")
-    elif not pa.types.is_date(values.type):
+    moments = pa.types.is_timestamp(values.type)
+    if not moments and not pa.types.is_date(values.type):
         return None
-    days = values.cast(pa.date32()).cast(pa.int32()).cast(pa.int64())
-    missing = np.asarray(days.is_null(), dtype=bool)
-    plain = days.fill_null(0).to_numpy(zero_copy_only=False)
-    return Entries(plain, missing if missing.any() else None)
+    # Arrow keeps moments with a time zone in UTC
+    numbers = values.view(pa.int64()) if moments else values.cast(pa.date32()).cast(pa.int32())
+    missing = np.asarray(numbers.is_null(), dtype=bool)
+    plain = numbers.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    return Entries(
+        _days_of(plain, values.type.unit) if moments else plain, missing if missing.any() else None
+    )
+
+
+_IN_A_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+
+
+def _days_of(moments: Days, unit: str) -> Days:
+    """Return the days of moments; those that NumPy and Arrow give are wrong near the first moment that 64 bits hold."""
+    days: Days = moments // (86_400 * _IN_A_SECOND[unit])
+    return days
 
 
 def periods(first: int, last: int, resolution: str, *, most: int) -> Days:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import time
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,6 +19,8 @@ NAMES = Annotated[
 
 def warm(methods: NAMES = None, quiet: Quiet = False, json: Json = False) -> None:
     """Compile methods in advance and say where that is kept.
+
+    With them the choice of rows by person is compiled, which any method may need.
 
     Later processes read them instead of compiling, as long as Understudy, Python, Numba and the kind of processor stay the same. In an
     image set NUMBA_CACHE_DIR to a folder of the image while this runs and when the image is used: it is read there even if it cannot
@@ -47,6 +50,7 @@ def warm(methods: NAMES = None, quiet: Quiet = False, json: Json = False) -> Non
                 continue
             try_every_way(synthesizer)
             done.append(name)
+        _cut_by_person()
     folders = kept_at()
     if not folders:
         raise OutputError(
@@ -73,3 +77,23 @@ def warm(methods: NAMES = None, quiet: Quiet = False, json: Json = False) -> Non
     for name, why in absent:
         tell(f"Left out {name}: {why}")
     tell(f"They are kept below {root}: {len(files):,} files, {facts['bytes'] / 2**20:,.1f} MB.")
+
+
+def _cut_by_person() -> None:
+    """Choose among made-up rows of persons, in memory and on the disk, which a unit of persons needs whatever the method."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    from understudy.data import read_table
+    from understudy.data.persons import first_words, person_keys
+    from understudy.schema import Boolean, Schema
+
+    key, schema = bytes(32), Schema(columns=(Boolean("smokes"),))
+    rows = pa.table({"who": ["ann", "ann", "bob"], "smokes": [True, False, True]})
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "rows.parquet"
+        parquet.write_table(rows, file)
+        for most in (1024, 0):
+            read_table(file, schema, id_column="who", max_memory_mb=most).truncated("who", 1, key)
+    persons = person_keys(rows["who"].combine_chunks(), key)
+    first_words(persons, persons, key)
