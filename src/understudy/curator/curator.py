@@ -401,13 +401,15 @@ class Curator:
                 raise LookFailed(LOOK_FAILED)
             return kept.value
         entry = self._charge(*events, purpose=purpose)
-        failed, answer = False, None
+        failed, full, answer = False, False, None
         try:
             answer = draw()
         except MemoryError:  # NumPy's says how large the array was
-            raise MemoryError(NO_MEMORY) from None
+            full = True
         except Exception:
             failed = True
+        if full:  # outside the handler: the error does not carry the other one as its context
+            raise MemoryError(NO_MEMORY)
         if self._journal is not None:
             self._journal.keep(question, entry, answer, failed=failed)
         if failed:

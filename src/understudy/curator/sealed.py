@@ -184,15 +184,19 @@ def hide_errors(look: Callable[P, T]) -> Callable[P, T]:
 
     @functools.wraps(look)
     def hidden(*args: P.args, **kwargs: P.kwargs) -> T:
+        full = False
         try:
             return look(*args, **kwargs)
         except (BudgetError, LookFailed):
             raise
         except MemoryError:  # NumPy's says how large the array was
-            raise MemoryError(NO_MEMORY) from None
+            full = True
         except Exception:
             pass
-        raise LookFailed(LOOK_FAILED)  # outside the handler: it does not carry the error as its context
+        # outside the handlers: these errors do not carry the other one as their context
+        if full:
+            raise MemoryError(NO_MEMORY)
+        raise LookFailed(LOOK_FAILED)
 
     return hidden
 

@@ -7,7 +7,7 @@ The order of the questions, and what each may cost, is the plan (:mod:`understud
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
@@ -398,6 +398,7 @@ def _numbers(
     alone = {value for value in values if abs(value) < Decimal(10) ** DECADES.stop and value % unit == 0}
     if zero > max(profile.least, 0.02 * rows):
         alone.add(Decimal(0))
+    alone = _told_apart(alone, edges, unit)
     for value in alone:
         edges += [value, value + unit]
     known = set(edges)
@@ -412,7 +413,11 @@ def _numbers(
         return seal_ranges(work, name, [float(edge) for edge in steps])
 
     def split(low: Decimal, high: Decimal, parts: float) -> list[Decimal]:
-        return split_numbers(low, high, parts, unit=unit)
+        inside = split_numbers(low, high, parts, unit=unit)
+        ends = map(float, (low, *inside))
+        return [
+            edge for edge, before in zip(inside, ends, strict=False) if before < float(edge) < float(high)
+        ]
 
     def tails(low: Decimal, high: Decimal) -> tuple[Decimal | None, Decimal | None]:
         return tails_of_numbers(low, high, least=unit if profile.whole else Decimal(0), unit=unit)
@@ -430,6 +435,24 @@ def _numbers(
         suspected,
         finest=unit if profile.whole else None,
     )
+
+
+def _told_apart(values: Iterable[Decimal], edges: Iterable[Decimal], unit: Decimal) -> set[Decimal]:
+    """Return the values that doubles tell from the next possible number and from all other edges: ranges are counted between doubles.
+
+    Examples
+    --------
+    >>> [int(value) for value in _told_apart([Decimal(5), Decimal("12345678901234")], [Decimal(0)], Decimal("0.000001"))]
+    [5]
+    """
+    known = {float(edge): edge for edge in edges}
+    kept = set()
+    for value in sorted(values):
+        ends = {float(end): end for end in (value, value + unit)}
+        if len(ends) == 2 and all(known.get(place, end) == end for place, end in ends.items()):
+            known |= ends
+            kept.add(value)
+    return kept
 
 
 def _in_one(plan: DiscoveryPlan, profile: Profile, cost: float) -> bool:

@@ -45,15 +45,19 @@ def seal_numbers(
     claimed is proved where it is written (an acceptance criterion states its proof in its docstring) and
     tested on neighbouring tables there. That it failed can be seen, and costs nothing: a function that fails for some tables and not for others tells them apart.
     """
-    found: list[SealedScalar] | None
+    found: list[SealedScalar] | None = None
+    full = False
     try:
         # what is no number is found here too: its text would be in the error
         found = [SealedScalar(number, sensitivity=1.0) for number in function(curator._table)]
     except MemoryError:  # NumPy's says how large the array was
-        raise MemoryError(NO_MEMORY) from None
+        full = True
     except Exception:
         found = None
-    if found is None:  # outside the handler: the error does not carry the other one as its context
+    # outside the handlers: these errors do not carry the other one as their context
+    if full:
+        raise MemoryError(NO_MEMORY)
+    if found is None:
         raise LookFailed(
             "A number could not be computed from the records. Nothing was charged for it, and what went wrong is not shown because it "
             "may depend on them. The function that computes it must answer for every table."

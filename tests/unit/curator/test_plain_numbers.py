@@ -449,11 +449,13 @@ def test_a_lack_of_memory_does_not_say_how_much() -> None:
     with pytest.raises(MemoryError) as hidden:
         hide_errors(fail)()
     assert "4711" not in str(hidden.value)
+    assert hidden.value.__context__ is None
 
     box = make()
     noise = Laplace(1.0)
     with pytest.raises(MemoryError) as shown:
         box._answer(noise.event(l1=1.0, l2=1.0), purpose="p", draw=fail)
     assert "4711" not in str(shown.value)
+    assert shown.value.__context__ is None
     with pytest.raises(LookFailed):
         box._answer(noise.event(l1=1.0, l2=1.0), purpose="p", draw=lambda: 1 // 0)

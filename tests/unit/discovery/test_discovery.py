@@ -944,3 +944,18 @@ def test_dates_without_an_order_are_named() -> None:
     assert Discovery(Schema(columns, rules=["left >= came"])).unordered_dates == ("born",)
     assert Discovery(Schema(columns, rules=["left >= came", "came >= born"])).unordered_dates == ()
     assert Discovery(Schema(columns[:1])).unordered_dates == ()
+
+
+@pytest.mark.parametrize(
+    ("spike", "decimals", "spread"), [("12345678901234.123", 4, 1e3), ("92345678901234.1231", 4, 1e13)]
+)
+def test_a_frequent_number_beyond_doubles_takes_no_column_with_it(
+    spike: str, decimals: int, spread: float
+) -> None:
+    """The next number with so many decimals is the same double; ranges with such edges were refused when most was paid for."""
+    generator = np.random.default_rng(0)
+    numbers = [f"{number:.{decimals}f}" for number in generator.normal(0, spread, 2_500)]
+    frame = pd.DataFrame({"sum": [spike] * 2_500 + numbers, "ward": ["north", "south"] * 2_500})
+    found, _ = _discover(frame, share=0.9)
+    assert set(found.schema.column("ward").value_labels) == {"north", "south"}
+    assert "sum" in found.schema.names

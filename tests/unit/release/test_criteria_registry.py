@@ -214,6 +214,7 @@ def test_what_is_no_number_is_not_shown_either() -> None:
     with pytest.raises(MemoryError) as lack:
         seal_numbers(curator, short_of_memory, sensitivities=[1.0])
     assert "3" not in str(lack.value)
+    assert lack.value.__context__ is None
 
 
 @dataclass(frozen=True, kw_only=True)

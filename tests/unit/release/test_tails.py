@@ -94,6 +94,27 @@ def test_a_distance_is_never_larger_than_the_true_one_nor_smaller_than_by_the_ra
     assert gained or name != "both sides"
 
 
+@pytest.mark.parametrize("name", RANGES)
+def test_a_distance_in_a_large_table_is_not_smaller_than_by_the_range(name: str) -> None:
+    """Records at the ends of the range, of which levels take away a little more than they contribute."""
+    conditions = Conditions.between([RANGES[name][0]], [RANGES[name][1]])
+    steps, many = conditions.steps(np.array(RANGES[name])[:, None]), np.array([100_000, 100_000])
+    tails, total = Tails.none(conditions).with_records(steps, many), whole_sums(many, steps)
+    one_less, one_more = (
+        (Tails.none(conditions).with_records(steps, other), whole_sums(other, steps))
+        for other in (many - np.array([1, 0]), many + np.array([1, 0]))
+    )
+    for away in (-1.0, 0.1, 0.5, 0.9, 1.5):
+        limit = np.array([(total[0] / STEPS + away * many[0]) * float(conditions.width[0])])
+        found = int(tails.slacks(conditions, limit, total)[0])
+        plain = int(conditions.slacks(limit, total)[0])
+        assert found >= plain
+        assert (found > 0) == (plain > 0)
+        if abs(found) < certificates._ENDLESS:
+            others = [int(other.slacks(conditions, limit, sums)[0]) for other, sums in (one_less, one_more)]
+            assert max(abs(found - other) for other in others) <= STEPS
+
+
 def test_far_distances_end_at_the_same_number() -> None:
     """A thousand million rows far from a limit: whole numbers of 64 bits hold, and the cut is the same on both sides."""
     conditions = Conditions.between([-1.0], [1.0])

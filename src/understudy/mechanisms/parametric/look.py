@@ -382,7 +382,8 @@ def _exact_sums(table: Table, blocks: Sequence[MomentBlock]) -> list[Ints]:
     """Return the sums of each block, of shape (cells, products).
 
     Products are below ``2**30``, at most ``2**16`` are added at a time in double precision, so every sum is
-    the exact whole number; the pieces are added in 64 bits.
+    the exact whole number; the pieces are added in 64 bits, which they fit for any table
+    of up to ``2**32`` rows.
     """
     domain = table.schema.domain
     sums = [np.zeros((block.cells(domain), len(block.pairs)), dtype=np.int64) for block in blocks]

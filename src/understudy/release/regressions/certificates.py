@@ -221,7 +221,10 @@ class Tails:
     otherwise. The step back is a step like any other. Where ``S >= L`` the distance is counted the other way round, from the number of steps after which
     the sum would be below its limit: one step less than that, negative. From a table below its limit to one that is not, the number falls from 1 to 0.
 
-    Everything is a whole number; distances are cut at ``2**29`` records.
+    Levels take away a little more than a record contributes, so that in a table of many records that lie at the lowest end the distance by the range is the larger one. It has
+    step sensitivity 1 too and is positive for the same tables, and so is the larger of both, which is taken.
+
+    Distances by levels are whole numbers of records, and all are cut at ``2**29`` records.
 
     Examples
     --------
@@ -266,14 +269,15 @@ class Tails:
         return found.reshape(conditions, levels + 1)[:, :levels].astype(np.int64).reshape(shape)
 
     def slacks(self, conditions: Conditions, limit: npt.ArrayLike, totals: Ints) -> Ints:
-        """Return the distance of each condition from its limit in steps, a whole number of records; see `Conditions.slacks`."""
+        """Return the distance of each condition from its limit in steps; see `Conditions.slacks`, than which it is never smaller."""
         plain = conditions.slacks(limit, totals)
         gap = np.asarray(conditions.limits(limit) - totals)
         top, low = conditions.bottom + STEPS, -conditions.bottom
         reached = _records(np.maximum(gap, 1), self.below, np.maximum(top, self.width), self.width)
         back = 1 - _records(np.maximum(1 - gap, 1), self.above, np.maximum(low, self.width), self.width)
         records = np.where(gap > 0, reached, back)
-        return np.where(np.abs(plain) >= _ENDLESS, plain, records * STEPS)
+        larger = np.maximum(np.minimum(plain, _MOST_RECORDS * STEPS), records * STEPS)
+        return np.where(np.abs(plain) >= _ENDLESS, plain, larger)
 
 
 def _records(gap: Ints, counts: Ints, edge: Ints, width: int) -> Ints:

@@ -401,7 +401,8 @@ def fourier_coefficients(
 
     Privacy
     -------
-    In: private. Out: under seal, with the joint sensitivity of :func:`fourier_reach` for the unit that the counts were sealed for. No coefficient of a row is larger than ``2**30`` steps.
+    In: private. Out: under seal, with the joint sensitivity of :func:`fourier_reach` for the unit that the counts were sealed for. No coefficient of a row is larger than ``2**30`` steps,
+    so sums fit 64 bits for any table of up to ``2**32`` rows.
     """
     sealed, weights, step = list(sealed), [float(weight) for weight in weights], float(step)
     unit, domain = own(unit, Unit), own(domain, Domain)
