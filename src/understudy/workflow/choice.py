@@ -19,6 +19,7 @@ from understudy.marginals import Workload, all_kway
 from understudy.mechanisms import Synthesizer, create
 from understudy.mechanisms.graphs.privsyn import share_power
 from understudy.mechanisms.levels import working_schema
+from understudy.mechanisms.marginal.sift import Sift
 from understudy.mechanisms.rounds import expected_absolute_noise
 from understudy.privacy import Accounting, Budget, Unit, noise_for
 from understudy.schema import Domain, Schema
@@ -27,7 +28,7 @@ __all__ = ["AUTO", "CHOICE_RULE", "Choice", "Facts", "choose", "predicting"]
 
 AUTO = "auto"
 """What users type for a mechanism that is to be chosen."""
-CHOICE_RULE = 4
+CHOICE_RULE = 5
 """Number of the rule: another one, which may choose otherwise for the same facts, gets another number."""
 
 USUAL_ROWS = 20_000
@@ -54,6 +55,8 @@ class Facts:
         The shares described above.
     rows, declared
         Number of rows, and whether it was declared in the schema; otherwise it is assumed.
+    signs
+        Whether `sift` would measure sums of signs: all columns have two values, and noise is small enough and not Laplace.
     """
 
     columns: int
@@ -64,6 +67,7 @@ class Facts:
     triple_noise: float
     rows: int
     declared: bool
+    signs: bool = False
 
     @classmethod
     def of(cls, schema: Schema, *, unit: Unit, budget: Budget) -> Facts:
@@ -92,13 +96,14 @@ class Facts:
             triple_noise=triple,
             rows=rows,
             declared=schema.row_count is not None,
+            signs=Sift().measures_signs(working_schema(schema), unit=unit, budget=budget, rows=rows),
         )
 
     def describe(self) -> str:
         """Say the facts in a sentence."""
         how = "declared" if self.declared else "assumed, since no number is public"
         return (
-            f"{self.columns} {'column' if self.columns == 1 else 'columns'}, {self.rows:,} rows ({how}), {_about(self.cells)} combinations of values, {_about(self.triple_cells)} cells in a marginal of three "
+            f"{self.columns} {'column' if self.columns == 1 else 'columns'}{' of two values' if self.signs else ''}, {self.rows:,} rows ({how}), {_about(self.cells)} combinations of values, {_about(self.triple_cells)} cells in a marginal of three "
             f"columns; if all were measured, noise would move {_share(self.column_noise)} of the rows in a column, {_share(self.pair_noise)} in a pair of columns, "
             f"{_share(self.triple_noise)} in three"
         )
@@ -261,13 +266,17 @@ def preferred(facts: Facts) -> tuple[Preference, ...]:
         why = "since single columns are as much as the noise leaves to be seen: it measures nothing else"
         return (("independent", {}, why), aim)
     order: list[Preference] = []
+    if facts.signs:
+        why = "which measures the sums of signs of pairs and triples of columns, each for all marginals that hold it"
+        sift = ("sift", {}, why)
+        order.append(sift)
     whole = facts.cells * 8 <= _SMALL_MODEL * 2**20
     few = whole and facts.triple_cells <= _FEW_CELLS and facts.triple_noise <= _FEW_CELLS_NOISE
     precise = _PRECISE if whole else _VERY_PRECISE
     if facts.columns <= _MOST_COLUMNS and (few or facts.triple_noise <= precise):
         why = "which measures every marginal of three columns once (or of the workload): all can be afforded, so that none has to be chosen"
         order.append(("gaussian", {"max_model_mb": _SMALL_MODEL}, why))
-    order += [sift, aim, privsyn, independent]
+    order += [*([] if facts.signs else [sift]), aim, privsyn, independent]
     return tuple(order)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from understudy.curator import Curator
 from understudy.data import LocalTable
 from understudy.engine.distributions.patched import PatchedModel
+from understudy.engine.graphical.signs import SignSums, signs
 from understudy.errors import BudgetError
 from understudy.marginals import Workload, all_kway, count_codes
 from understudy.mechanisms import Model, create
@@ -22,7 +24,7 @@ from understudy.mechanisms.marginal.learner import Learner
 from understudy.mechanisms.marginal.sift import Sift
 from understudy.privacy import GDP, ZCDP, ApproxDP, Gaussian, Ledger, PureDP, SeededRandomness, Unit
 from understudy.privacy.accounting.accounting import GDP_ACCOUNTING
-from understudy.schema import Integer, Schema
+from understudy.schema import Constraint, Integer, Schema
 
 WIDE = {f"c{number}": 6 for number in range(8)}
 
@@ -155,17 +157,18 @@ def test_triples_follow_the_pairs_at_once_and_pairs_may_come_again() -> None:
     assert [item.values.shape for item in model.statistics] == [(28,), (56,)]
 
 
-def test_triples_that_only_three_columns_together_show_are_measured() -> None:
-    """The third column is the parity of two others: all pairs are independent, and only the distances of triples show it. Seeded."""
+@pytest.mark.parametrize("by_signs", [False, True])
+def test_triples_that_only_three_columns_together_show_are_measured(by_signs: bool) -> None:
+    """The third column is the parity of two others: all pairs are independent, and only triples show it, by their distances or by sums of signs. Seeded."""
     generator = np.random.default_rng(5)
     codes = {name: generator.integers(0, 2, 20_000).astype(np.uint8) for name in "abdef"}
     codes["c"] = codes["a"] ^ codes["b"]
     # one pair that depends, so that there is something to measure before the triples
     codes["d"] = np.where(generator.random(20_000) < 0.7, codes["e"], codes["d"]).astype(np.uint8)
-    sizes = dict.fromkeys(sorted(codes), 2)
+    sizes = dict.fromkeys(sorted(codes), 2) | {"f": 2 if by_signs else 3}
     private = LocalTable(schema(sizes), {name: codes[name] for name in sorted(codes)})
     model, _ = fit(private, ZCDP(0.05))
-    assert ("a", "b", "c") in {item.clique for item in model.measurements}
+    assert (("a", "b", "c") in {item.clique for item in model.measurements}) != by_signs
     found = model.marginals([("a", "b", "c")])[0]
     assert found[0, 0, 1] + found[1, 1, 1] < 0.1 * found.sum()
 
@@ -456,3 +459,199 @@ def test_dependences_below_their_noise_are_mostly_noise() -> None:
 def test_bad_options_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(BudgetError):
         Sift(**options)
+
+
+# ------------------------------------------------------------------------------------ columns of two values
+
+TWO_VALUED = {f"c{number}": 2 for number in range(10)}
+
+
+def two_valued_codes(rows: int, seed: int = 0) -> dict[str, np.ndarray]:
+    """Ten columns of two values: a hidden cause of most of them, and one that is the parity of two others more often than not."""
+    generator = np.random.default_rng(seed)
+    cause = generator.random(rows) < 0.4
+    codes = {
+        name: (generator.random(rows) < np.where(cause, 0.75, 0.05 + 0.04 * number)).astype(np.uint8)
+        for number, name in enumerate(TWO_VALUED)
+    }
+    parity = codes["c7"] ^ codes["c8"]
+    codes["c9"] = np.where(generator.random(rows) < 0.8, parity, codes["c9"]).astype(np.uint8)
+    return codes
+
+
+def two_valued(rows: int) -> LocalTable:
+    return LocalTable(schema(TWO_VALUED), two_valued_codes(rows))
+
+
+def test_sums_of_signs_come_in_the_order_of_the_privacy_section_and_cost_the_budget() -> None:
+    model, ledger = fit(two_valued(20_000), ZCDP(0.2))
+    purposes = [entry.purpose for entry in ledger.entries() if "allowance" not in entry.purpose]
+    assert purposes[0].startswith("measure 10 one-way marginals")
+    assert purposes[1] == "measure the sums of signs of 45 pairs of columns"
+    assert purposes[2] == "measure the sums of signs of 120 triples of columns"
+    assert len(purposes) == 4
+    assert purposes[3].endswith("sums of signs again")
+    assert ledger.spent == pytest.approx(0.2, rel=1e-5)  # numbers are put on a grid, which is paid for
+    assert [item.values.shape for item in model.statistics[:2]] == [(45,), (120,)]
+    assert model.history is not None
+    assert sum(model.history.batches) == len(model.measurements) == 10
+
+
+def test_sums_of_signs_are_better_than_measuring_all_triples_and_than_tables() -> None:
+    """Seeded, so no false alarm; the wrong answers it catches are signs in another order than cells, and noise that stays in."""
+    private = two_valued(20_000)
+    by_signs, triples = (
+        error(fit(private, ZCDP(budget), method)[0], private)
+        for budget, method in ((0.02, "sift"), (0.02, "gaussian"))
+    )
+    assert by_signs < 0.8 * triples
+    tables = error(fit(private, ZCDP(0.02), gap_share=0.02)[0], private)
+    assert by_signs < 0.9 * tables
+
+
+def test_signs_of_triples_are_left_out_where_they_would_drown() -> None:
+    """The budget is the same; the number of rows that is released decides."""
+    for rows, wanted in ((40_000, True), (1_000, False)):
+        _, ledger = fit(two_valued(rows), ZCDP(0.01))
+        assert any("triples" in entry.purpose for entry in ledger.entries()) == wanted
+
+
+@pytest.mark.parametrize(
+    ("options", "budget"),
+    [({"rounds": 2}, ZCDP(0.1)), ({"pair_share": 0.5}, ZCDP(0.1)), ({}, PureDP(2.0))],
+    ids=["rounds", "pair-share", "pure"],
+)
+def test_tables_are_measured_where_options_or_budgets_ask_for_them(
+    options: dict[str, Any], budget: Any
+) -> None:
+    _, ledger = fit(two_valued(3_000), budget, **options)
+    assert not any("signs" in entry.purpose for entry in ledger.entries())
+
+
+def sealed_signs(private: LocalTable, unit: Unit) -> tuple[list[float], list[float]]:
+    """Return the exact sums that the mechanism seals of pairs and triples, and how far it says that one unit moves each."""
+    found: list[tuple[float, float]] = []
+
+    def note(self: Curator, sealed: Any, *, noise: Any, purpose: str) -> list[float]:
+        found.extend((float(item._exact), item.sensitivity) for item in sealed)
+        return [0.0] * len(sealed)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Curator, "measure_scalars", note)
+        ledger = Ledger.in_memory(budget=ZCDP(1.0), unit=unit, table="t")
+        curator = Curator(private, unit=unit, ledger=ledger)
+        sums = SignSums(all_kway(private.schema.domain, 3).cliques, [1.0] * 4, rows=10.0)
+        places = np.concatenate([sums.of(2), sums.of(3)])
+        Sift()._measure_signs(curator, sums, places, np.ones(len(places)), 0.5, "measure them")
+    return [value for value, _ in found], [most for _, most in found]
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 10_000), rows=st.integers(0, 12))
+@pytest.mark.parametrize("replaced", [False, True])
+def test_one_row_moves_each_sum_of_signs_by_no_more_than_is_claimed(
+    replaced: bool, seed: int, rows: int
+) -> None:
+    """Random neighbours; every sum is that of the product of signs over the rows."""
+    generator = np.random.default_rng(seed)
+    names = ("a", "b", "c", "d")
+    sizes = dict.fromkeys(names, 2)
+    codes = {name: generator.integers(0, 2, rows + 1).astype(np.uint8) for name in names}
+    other = {
+        name: np.append(column[:-1], generator.integers(0, 2)).astype(np.uint8) if replaced else column[:-1]
+        for name, column in codes.items()
+    }
+    unit = Unit.replace_one() if replaced else Unit.add_remove()
+    first, claimed = sealed_signs(LocalTable(schema(sizes), codes), unit)
+    second, _ = sealed_signs(LocalTable(schema(sizes), other), unit)
+    asked = [*combinations(names, 2), *combinations(names, 3)]
+    plus = {name: 1 - 2 * column.astype(int) for name, column in codes.items()}
+    assert first == [int(np.prod([plus[name] for name in clique], axis=0).sum()) for clique in asked]
+    for one, another, most in zip(first, second, claimed, strict=True):
+        assert most == (2.0 if replaced else 1.0)
+        assert abs(one - another) <= most
+
+
+@pytest.mark.parametrize("rows", [0, 1])
+@pytest.mark.parametrize("unit", [Unit.add_remove(), Unit.replace_one()], ids=["add-remove", "replace-one"])
+@pytest.mark.parametrize(
+    "budget", [ZCDP(1e-4), ZCDP(1e4), ApproxDP(1.0, 1e-9), GDP(1e-3), GDP(1e3)], ids=repr
+)
+def test_signs_of_a_table_of_nobody(rows: int, unit: Unit, budget: Any) -> None:
+    """Hostile sizes: numbers of rows that come out negative, noise far above and far below everything."""
+    model, _ = fit(two_valued(rows), budget, unit=unit)
+    assert len(model.sample(5, seed=0)) == 5
+
+
+def test_signs_keep_rules_workloads_and_columns_of_one_value() -> None:
+    codes = two_valued_codes(5_000)
+    codes["c1"] = np.where(codes["c0"] == 0, 0, codes["c1"]).astype(np.uint8)
+    codes["c2"][:] = 0
+    sizes = TWO_VALUED | {"c2": 1}
+    ruled = schema(sizes, constraints=[Constraint("c1 <= c0")])
+    domain = ruled.domain
+    workload = Workload(domain, (("c0", "c1", "c3"), ("c2", "c4"), ("c5", "c6")), (4.0, 1.0, 1.0))
+    model, ledger = fit(LocalTable(ruled, codes), ZCDP(0.5), workload=workload, certify=0.05)
+    purposes = [entry.purpose for entry in ledger.entries()]
+    assert "measure the sums of signs of 4 pairs of columns" in purposes
+    drawn = model.sample_codes(2_000, seed=1)
+    assert not ((drawn["c1"] == 1) & (drawn["c0"] == 0)).any()
+    assert not drawn["c2"].any()
+    assert model.history is not None
+    assert model.history.certificate is not None
+    assert ledger.spent == pytest.approx(0.5, rel=1e-5)
+
+
+def known_sums(rows: int, precision: float) -> tuple[SignSums, list[np.ndarray]]:
+    """Sums of signs of a table, known with some precision and without any noise, and the exact marginals."""
+    private = LocalTable(schema(TWO_VALUED), two_valued_codes(rows))
+    cliques = all_kway(private.schema.domain, 3).cliques
+    sums = SignSums(cliques, [1.0] * len(cliques), rows=float(rows))
+    counts = private.count_many(list(sums.parts))
+    values = np.array(
+        [float((signs(len(part)) * table).sum()) for part, table in zip(sums.parts, counts, strict=True)]
+    )
+    sums.learn(np.arange(len(sums.parts)), values, np.full(len(values), precision))
+    return sums, private.count_many(list(cliques))
+
+
+def test_exact_sums_give_exact_tables() -> None:
+    sums, exact = known_sums(1_000, 1e12)
+    for made, table in zip(sums.tables(), exact, strict=True):
+        np.testing.assert_allclose(made, table, atol=0.05)
+
+
+def test_sums_far_below_their_noise_give_what_columns_say() -> None:
+    """Of pairs and triples nothing is left, of columns everything: nothing is expected of them."""
+    sums, _ = known_sums(1_000, 1e-8)
+    for made in sums.tables():
+        shares = made / made.sum()
+        product = np.einsum("i,j,k->ijk", shares.sum((1, 2)), shares.sum((0, 2)), shares.sum((0, 1)))
+        np.testing.assert_allclose(shares, product, atol=0.02)
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 10_000), precision=st.sampled_from([1e-8, 1e-4, 1e-2, 1.0]))
+def test_no_other_division_of_signs_is_expected_to_be_better(seed: int, precision: float) -> None:
+    """Errors to expect after the division found, and after others that cost as much: random ones, and small steps away."""
+    sums, _ = known_sums(2_000, precision)
+    cost = 100 * precision
+    found = sums.divide(cost)
+    assert found.sum() == pytest.approx(cost)
+    assert (found >= 0).all()
+
+    def expected(shares: np.ndarray) -> float:
+        prior = np.where(sums.order == 1, 0.0, 1 / np.maximum(sums._spread, 1e-9))
+        left = 1 / (prior + sums._precision + shares)
+        place = {part: number for number, part in enumerate(sums.parts)}
+        return float(
+            sum(
+                math.sqrt(sum(left[place[part]] for k in (1, 2, 3) for part in combinations(clique, k)))
+                for clique in sums.cliques
+            )
+        )
+
+    generator = np.random.default_rng(seed)
+    best = expected(found)
+    for other in (generator.random(len(found)), found * generator.uniform(0.5, 2.0, len(found))):
+        assert best <= expected(other * cost / other.sum()) * 1.002

@@ -182,6 +182,7 @@ def facts(**changes: Any) -> Facts:
             ("gaussian", {"triple_noise": 0.01, "columns": 32}),
             ("sift", {"triple_noise": 0.01, "columns": 33}),
         ),
+        (("gaussian", {"triple_noise": 0.01}), ("sift", {"triple_noise": 0.01, "signs": True})),
     ],
     ids=[
         "drowned",
@@ -192,6 +193,7 @@ def facts(**changes: Any) -> Facts:
         "precise",
         "precise-without-a-whole-model",
         "many-triples",
+        "signs",
     ],
 )
 def test_the_boundaries_of_the_rule(
@@ -200,6 +202,31 @@ def test_the_boundaries_of_the_rule(
     assert preferred(facts())[0][0] == "sift"
     for name, changes in (below, above):
         assert preferred(facts(**changes))[0][0] == name
+
+
+@pytest.mark.parametrize(
+    ("sizes", "rows", "budget", "wanted"),
+    [
+        ([2] * 16, 20_000, ZCDP(0.1), True),
+        ([2] * 15 + [3], 20_000, ZCDP(0.1), False),
+        ([2] * 33, 20_000, ZCDP(0.1), False),
+        ([2] * 16, 20_000, PureDP(1.0), False),
+        ([2] * 16, 200, ZCDP(0.001), False),
+    ],
+    ids=["two-valued", "one-with-three", "too-many", "pure", "drowned"],
+)
+def test_tables_of_two_valued_columns_are_measured_by_signs(
+    sizes: list[int], rows: int, budget: Budget, wanted: bool
+) -> None:
+    """What the choice says is what the method does."""
+    schema = table(sizes, rows)
+    assert Facts.of(schema, unit=UNIT, budget=budget).signs == wanted
+    plan = create("sift").plan(schema, unit=UNIT, budget=budget)
+    assert any("sums of signs" in note for note in plan.notes) == wanted
+    if wanted:
+        found = choose(schema, unit=UNIT, budget=budget)
+        assert (found.method, dict(found.options)) == ("sift", {})
+        assert "16 columns of two values" in found.why
 
 
 def test_more_rows_are_as_good_as_more_budget() -> None:

@@ -12,9 +12,11 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
-from understudy.curator import Curator
+from understudy.curator import Curator, scalar_noise
+from understudy.engine import estimate
+from understudy.engine.graphical.signs import SignSums, signs
 from understudy.engine.graphical.targets import estimate_total
-from understudy.inference import RoundLog, answer_each
+from understudy.inference import Certificate, RoundLog, answer_each
 from understudy.marginals import Measurement, Statistic, Workload, in_batches
 from understudy.mechanisms.allocation import cells_of, noises, noises_by_size, workload_for
 from understudy.mechanisms.base import (
@@ -23,6 +25,7 @@ from understudy.mechanisms.base import (
     Progress,
     Synthesizer,
     planned,
+    support_of,
     total_deviation,
 )
 from understudy.mechanisms.marginal.aim import AIM
@@ -78,6 +81,16 @@ _PARTS = (0.0, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0)
 """Shares of what is left then that triples may get; the one with the least expected error is taken, and pairs are measured again with the others."""
 _MODEL_MB, _MODEL_MB_PER_PAIR, _MOST_MODEL_MB = 5.0, 0.02, 40.0
 """Size of the junction tree: at least, for each pair of columns, and at most. A small tree holds few of the pairs of many columns; the time of a fit grows with it."""
+_MOST_SIGNS = 32
+"""Most columns of two values whose sums of signs are measured: beyond that the tables of all triples make the estimate slow."""
+_SIGNS_OF_PAIRS, _SIGNS_OF_TRIPLES = 0.3, 0.1
+"""Shares of the budget for the first look at the sums of signs of pairs and of triples; what they say divides the rest."""
+_SIGNS_HOPELESS = 0.05
+"""Above this noise of the first look at triples, as a share of the rows, their sums are not measured."""
+_SIGNS_MODEL_MB = 2.0
+"""Largest junction tree of the model of a table of signs, in megabytes; beyond it its tables are made to agree with each other."""
+_NEGLIGIBLE_SHARE = 1e-3
+"""Sums of signs are not measured again that would get less than this part of an even share."""
 _EVEN_ROUNDS = 12
 """About so many times the model is fitted between choices, whatever the number of rounds."""
 
@@ -106,6 +119,10 @@ class Sift(Synthesizer):
     goes into a small graphical model; the rest become patches that its answers, and the records drawn, are brought to agree with
     (:class:`~understudy.engine.distributions.patched.PatchedModel`), so that no junction tree limits what may be measured. Where the budget is so small
     that dependences would drown in noise, rounds of :class:`~understudy.mechanisms.marginal.aim.AIM` follow the columns instead.
+
+    Where all columns have two values (3 to 32 of them; not under pure budgets, nor with ``prior``, ``gap_share``, ``column_noise``, ``pair_share`` or ``rounds``), *sums of signs* are measured instead of tables:
+    over the rows, the product of the signs of two or three columns (:mod:`understudy.engine.graphical.signs`). Three tenths of the budget are a first look at all pairs, a tenth one at all triples where
+    that has noise of at most a twentieth of the rows, and what is left is a second look, divided so that the error to expect of all marginals is least. Where the sums of pairs would drown in noise, (2) decides as above.
 
     Parameters
     ----------
@@ -147,6 +164,9 @@ class Sift(Synthesizer):
     together: which ones, and with which noise, follows from the released numbers of (1) to (4), public sizes and weights. With rounds, instead of (4) and (5): choices by the exponential mechanism with the score
     ``w_r (|M_r(D) - M_r(model)|_1 - penalty_r)``, which moves by at most ``l1 max w_r`` between neighbours, since model, penalty and weights are
     released or public, and what they choose, measured; (6) with ``certify``, the L1 distance of each workload marginal from the finished model, which moves by at most ``l1``.
+    With sums of signs, instead of (2) to (5): for every pair, and for every triple or none of them (a rule on public facts and the number of rows released in (1)), the sum over the rows of a product of signs, which is a
+    sum of the counts of its table with weights of one and minus one: a row moves it by 1 and a replaced one by at most 2 (:meth:`~understudy.curator.SealedCounts.sum`); each batch is charged together; then such sums of columns, pairs and triples
+    once more, charged together: which ones, and with which noise, follows from the released numbers so far, public sizes and weights.
     Shares and the number of rounds follow from public facts and the number of rows released in (1). Without (2) to (5), the looks are those of ``aim``. Costs add up within the curator's
     filter, adaptively. The rest is post-processing.
 
@@ -234,6 +254,70 @@ class Sift(Synthesizer):
         ]
         small = [clique for clique in closure if len(clique) <= 3]
         return pairs, small_first(domain, small, limit=self.max_cells, most=self.max_candidates)
+
+    def measures_signs(self, schema: Schema, *, unit: Unit, budget: Budget, rows: float) -> bool:
+        """Tell whether sums of signs would be measured instead of tables: all columns have two values, noise is not Laplace, and of pairs it is small enough for so many rows.
+
+        Examples
+        --------
+        >>> from understudy.privacy import PureDP, ZCDP
+        >>> yes_no = Schema.parse("columns: [{name: a, kind: boolean}, {name: b, kind: boolean}, {name: c, kind: boolean}]")
+        >>> [Sift().measures_signs(yes_no, unit=Unit.add_remove(), budget=budget, rows=1e4) for budget in (ZCDP(0.1), PureDP(1.0))]
+        [True, False]
+        """
+        domain = schema.domain
+        accounting = self.accounting(budget, schema, unit)
+        if not self._by_signs(domain, accounting):
+            return False
+        total = (1 - self.certify) * accounting.total(budget)
+        return self._signs_of_pairs(accounting, unit, total, len(self._candidates(domain)[0]), rows)
+
+    def _by_signs(self, domain: Domain, accounting: Accounting) -> bool:
+        """Tell whether sums of signs are measured instead of tables: a rule on public sizes and options.
+
+        Under pure budgets they are not: there is no second look, since two measurements are worse than one for both costs.
+        """
+        varied = sum(size > 1 for size in domain.sizes)
+        usual = (self.gap_share, self.column_noise, self.pair_share, self.rounds, self.prior)
+        return (
+            max(domain.sizes) == 2
+            and 3 <= varied <= _MOST_SIGNS
+            and accounting.name != "pure"
+            and all(option is None for option in usual)
+        )
+
+    def _sums(self, domain: Domain, rows: float) -> SignSums:
+        """Return the sums of signs that the workload needs: of the largest marginals of up to three columns, and of their parts."""
+        workload = workload_for(self.workload, domain)
+        weights = workload.closure_weights()
+        named = {
+            tuple(name for name in clique if domain.size(name) > 1): weights[clique]
+            for clique in sorted(workload.closure(), key=len)
+            if len(clique) <= 3
+        }
+        within = {part for clique in named for k in range(1, len(clique)) for part in combinations(clique, k)}
+        largest = [clique for clique in named if clique and clique not in within]
+        return SignSums(largest, _importance(largest, named), rows=rows)
+
+    def _signs_of_pairs(
+        self, accounting: Accounting, unit: Unit, total: float, pairs: int, rows: float
+    ) -> bool:
+        """Tell whether sums of signs would not drown in noise: by public facts and a released number of rows."""
+        if not pairs:
+            return False
+        noise = distance_noise(accounting, unit, _SIGNS_OF_PAIRS * total, pairs)
+        return _deviation(noise) <= _HOPELESS * max(1.0, rows) and can_be_drawn(
+            noise, float(unit.histogram_l1)
+        )
+
+    def _signs_of_triples(
+        self, accounting: Accounting, unit: Unit, total: float, triples: int, rows: float
+    ) -> bool:
+        """Tell whether the sums of signs of triples are measured: by public facts and a released number of rows."""
+        if not triples:
+            return False
+        noise = distance_noise(accounting, unit, _SIGNS_OF_TRIPLES * total, triples)
+        return _deviation(noise) <= _SIGNS_HOPELESS * max(1.0, rows)
 
     def options(self) -> dict[str, Any]:
         """Return the options as plain values: of a prior only its number of rows and what tells it from others."""
@@ -334,7 +418,10 @@ class Sift(Synthesizer):
         rows = 10_000.0 if schema.row_count is None else float(schema.row_count)
         about = "" if schema.row_count is not None else f" for {rows:,.0f} rows"
         relative = self._noise_share(accounting, unit, total, len(pairs), rows)
-        if relative is None:
+        by_signs = self._by_signs(domain, accounting)
+        if by_signs and self._signs_of_pairs(accounting, unit, total, len(pairs), rows):
+            notes = self._notes_on_signs(domain, accounting, unit, total, rows, about)
+        elif relative is None:
             notes = [
                 f"Then rounds of AIM{about}: the noise on dependences would be more than they are worth."
             ]
@@ -375,6 +462,26 @@ class Sift(Synthesizer):
             notes=tuple(notes),
         )
 
+    def _notes_on_signs(
+        self, domain: Domain, accounting: Accounting, unit: Unit, total: float, rows: float, about: str
+    ) -> list[str]:
+        """Say which sums of signs are measured."""
+        sums = self._sums(domain, rows)
+        notes = []
+        pairs, triples = len(sums.of(2)), len(sums.of(3))
+        looks = [(pairs, _SIGNS_OF_PAIRS, "pairs", "")]
+        if self._signs_of_triples(accounting, unit, total, triples, rows):
+            looks.append((triples, _SIGNS_OF_TRIPLES, "triples", about))
+        for number, share, what, when in looks:
+            scale = distance_noise(accounting, unit, share * total, number).scale
+            notes.append(
+                f"Then the sums of signs of {number} {what} of columns of two values, with noise of scale {scale:.4g} rows each{when}."
+            )
+        return [
+            *notes,
+            "Then those of columns, pairs and triples that are worth it once more, with what is left.",
+        ]
+
     # ------------------------------------------------------------------ fitting
 
     def _fit(self, curator: Curator, *, progress: Progress) -> Fitted:
@@ -390,7 +497,16 @@ class Sift(Synthesizer):
         reserve = self.certify * curator.remaining
         total = curator.remaining - reserve
         progress("columns", 0.0)
-        measured, batches = self._columns(curator, total)
+        measured = self._columns(curator, total)
+        if self._by_signs(domain, accounting):
+            rows = curator.rows.total if curator.rows.total is not None else estimate_total(measured)
+            if self._signs_of_pairs(accounting, unit, total, len(pairs), rows):
+                return self._learn_signs(curator, measured, rows, total, reserve, progress)
+        batches = [len(measured)]
+        again = self._columns_again(curator, measured, total)
+        if again:
+            measured += again
+            batches.append(len(again))
         rows = curator.rows.total if curator.rows.total is not None else estimate_total(measured)
         relative = self._noise_share(accounting, unit, total, len(pairs), rows)
         if relative is None:
@@ -450,13 +566,7 @@ class Sift(Synthesizer):
         model = learner.refit(thorough=True)
         progress("asking the model", 0.9)
         known = answer_each(model.marginals, cliques)
-        certificate = None
-        if reserve > 0:
-            asked = [clique for clique in workload.cliques if clique in known]
-            sealed = dict(zip(asked, curator.counts_many(asked), strict=True))
-            certificate = certify(
-                curator, sealed, asked, [known[clique] for clique in asked], curator.remaining
-            )
+        certificate = _certificate(curator, workload, known) if reserve > 0 else None
         progress("done", 1.0)
         return Fitted(
             model if model.patches else model.tree,
@@ -490,25 +600,127 @@ class Sift(Synthesizer):
             learner.public[pairs[place]] = (table, float(public[place]))
         return np.where(nearer_to_public, public, independent), found.statistics
 
-    def _columns(self, curator: Curator, total: float) -> tuple[list[Measurement], list[int]]:
-        """Measure the columns, and again where their noise is more than tolerated."""
+    def _columns(self, curator: Curator, total: float) -> list[Measurement]:
+        """Measure the columns."""
         domain, accounting, unit = curator.domain, curator.accounting, curator.unit
-        sealed = curator.counts_many([(name,) for name in domain.names])
-        cost = self.column_share * total
-        measured = curator.measure_many(
-            sealed,
-            noise=noises_by_size(accounting, unit, cost, domain.sizes),
+        return curator.measure_many(
+            curator.counts_many([(name,) for name in domain.names]),
+            noise=noises_by_size(accounting, unit, self.column_share * total, domain.sizes),
             purpose=f"measure {len(domain)} one-way marginals",
         )
+
+    def _columns_again(
+        self, curator: Curator, measured: Sequence[Measurement], total: float
+    ) -> list[Measurement]:
+        """Measure the columns again where their noise is more than tolerated."""
+        domain, accounting, unit = curator.domain, curator.accounting, curator.unit
         rows = curator.rows.total if curator.rows.total is not None else estimate_total(measured)
-        again = columns_for_share(
+        return columns_for_share(
             curator,
-            sealed,
+            curator.counts_many([(name,) for name in domain.names]),
             cost=total,
-            spent=cost,
+            spent=self.column_share * total,
             share=self._column_share(accounting, unit, domain, total, rows),
         )
-        return [*measured, *again], [len(measured), *([len(again)] if again else [])]
+
+    # ------------------------------------------------------------------ columns of two values
+
+    def _learn_signs(
+        self,
+        curator: Curator,
+        measured: list[Measurement],
+        rows: float,
+        total: float,
+        reserve: float,
+        progress: Progress,
+    ) -> Fitted:
+        """Measure sums of signs of pairs and triples, then those worth it once more, and make a model of the tables that they say."""
+        domain, accounting = curator.domain, curator.accounting
+        workload = workload_for(self.workload, domain)
+        sums = self._sums(domain, rows)
+        names = {item.clique: item for item in measured}
+        columns = sums.of(1)
+        own = [names[sums.parts[place]] for place in columns]
+        differences = np.array([float(item.values[0] - item.values[1]) for item in own])
+        sums.learn(columns, differences, np.array([1 / (2 * item.variance) for item in own]))
+        statistics: list[Statistic] = []
+        progress("pairs", 0.05)
+        pairs, triples = sums.of(2), sums.of(3)
+        if not self._signs_of_triples(accounting, curator.unit, total, len(triples), rows):
+            triples = triples[:0]
+        for places, share, what in (
+            (pairs, _SIGNS_OF_PAIRS, "pairs"),
+            (triples, _SIGNS_OF_TRIPLES, "triples"),
+        ):
+            if len(places):
+                even = np.ones(len(places))
+                purpose = f"measure the sums of signs of {len(places)} {what} of columns"
+                statistics.append(self._measure_signs(curator, sums, places, even, share * total, purpose))
+        left = curator.remaining - reserve
+        shares = sums.divide(self._sign_noise(curator, left).scale ** -2)
+        kept = np.flatnonzero(shares > _NEGLIGIBLE_SHARE * shares.sum() / len(shares))
+        purpose = f"measure {len(kept)} sums of signs again"
+        statistics.append(self._measure_signs(curator, sums, kept, shares[kept], left, purpose))
+        progress("final estimate", 0.2)
+        support = support_of(curator.schema)
+        room = self.max_model_mb
+        if room is None:  # what rules leave must fit, as planned
+            room = self.model_mb(domain) if support else _SIGNS_MODEL_MB
+        targets = [
+            Measurement(clique, table, "gaussian", max(0.5, deviation))
+            for clique, table, deviation in zip(sums.cliques, sums.tables(), sums.deviations(), strict=True)
+        ]
+        model = estimate(
+            domain,
+            targets,
+            total=sums.rows,
+            zeros=support,
+            max_cells=cells_of(room),
+            thorough=True,
+            if_too_large="local-consistency",
+        )
+        progress("asking the model", 0.9)
+        known = answer_each(model.marginals, self._candidates(domain)[1])
+        certificate = _certificate(curator, workload, known) if reserve > 0 else None
+        progress("done", 1.0)
+        return Fitted(
+            model,
+            measured,
+            workload=workload,
+            history=RoundLog(planned=[len(measured)]).close(known, certificate=certificate),
+            statistics=statistics,
+        )
+
+    @staticmethod
+    def _sign_noise(curator: Curator, cost: float) -> Noise:
+        """Return the noise of one sum of signs at a cost."""
+        return scalar_noise(curator.accounting, cost, float(curator.unit.histogram_l1))
+
+    def _measure_signs(
+        self,
+        curator: Curator,
+        sums: SignSums,
+        places: npt.NDArray[np.int64],
+        shares: Array,
+        cost: float,
+        purpose: str,
+    ) -> Statistic:
+        """Measure sums of signs of columns and learn them.
+
+        Privacy
+        -------
+        In: private. Out: releasable. Each number adds, over the rows, a product of signs: a sum of the counts of a table with weights of one and minus one, which one row moves by 1
+        and a replaced one by at most 2 (:meth:`~understudy.curator.SealedCounts.sum`). All are charged together, each for its share of ``cost``, before noise is drawn.
+        """
+        cliques = [sums.parts[place] for place in places]
+        sealed = [
+            counts.sum(signs(len(clique)))
+            for clique, counts in zip(cliques, curator.counts_many(cliques), strict=True)
+        ]
+        noise = [self._sign_noise(curator, part) for part in curator.accounting.split(cost, shares.tolist())]
+        values = np.array(curator.measure_scalars(sealed, noise=noise, purpose=purpose))
+        sums.learn(places, values, np.array([kind.scale**-2 for kind in noise]))
+        return Statistic(purpose.removeprefix("measure ").removeprefix("the "), values, "mechanism")
 
     @staticmethod
     def _worth_noise(
@@ -688,6 +900,13 @@ class _Batch:
             noise=noises(curator.accounting, curator.unit, cost, self.shares),
             purpose=purpose,
         )
+
+
+def _certificate(curator: Curator, workload: Workload, known: Mapping[Clique, Array]) -> Certificate:
+    """Measure the finished model's error on the marginals of the workload with all that is left."""
+    asked = [clique for clique in workload.cliques if clique in known]
+    sealed = dict(zip(asked, curator.counts_many(asked), strict=True))
+    return certify(curator, sealed, asked, [known[clique] for clique in asked], curator.remaining)
 
 
 def _first(accounting: Accounting) -> float | None:
