@@ -117,7 +117,7 @@ def test_a_slope_ends_where_the_far_numbers_are(counted: bool) -> None:
 
 
 def test_groups_that_differ_by_noise_alone_get_no_slopes() -> None:
-    """Twenty tables of equal groups: slopes are drawn towards none, so that what is expected stays within a tenth of the noise on average; free slopes are off by more than half of it."""
+    """Twenty tables of equal groups: slopes are drawn towards none, so that what is expected is off by less than a quarter of the noise on average (.14 where this was written; .35 with free slopes)."""
     rng = np.random.default_rng(7)
     place = np.log1p(np.arange(1.0, 7))
     even = np.outer(20_000 * 0.4 ** np.arange(6), np.ones(5))
@@ -125,4 +125,4 @@ def test_groups_that_differ_by_noise_alone_get_no_slopes() -> None:
     for _ in range(20):
         found = sloped(even + rng.normal(0, 30, even.shape), even, 900.0, place, chance=1.0)
         off.append(np.abs(found[1:] - even[1:]).mean())
-    assert np.mean(off) < 0.5 * 30
+    assert np.mean(off) < 0.25 * 30
