@@ -77,6 +77,23 @@ def test_the_command_as_it_was_promised_names_no_method(folder):
     assert made["patient"].duplicated().any()
 
 
+def test_whose_the_rows_are_need_not_be_said_twice(folder):
+    """The schema names the patient; whoever gives a number of rows means people, in `plan` and in `synth`."""
+    words = (
+        "--schema",
+        folder / "stays.yaml",
+        "--max-rows-per-person",
+        "auto",
+        *BUDGET,
+        "--method",
+        "independent",
+    )
+    assert "(column 'patient', at most 10 rows each)" in " ".join(run("plan", *words).split())
+    run("synth", folder / "stays.csv", *words, "--out", folder / "out.csv")
+    assert pd.read_csv(folder / "out.csv")["patient"].duplicated().any()
+    assert "--flat" in run("plan", *words[:2], *BUDGET, "--method", "independent", code=2)
+
+
 def test_flat_is_rows_and_says_that_they_are_cut(folder):
     result = understudy(
         "synth",

@@ -394,10 +394,10 @@ def parse_unit_with_look(
     )
 
 
-def key_of(schema: Schema) -> str | None:
-    """Return the key of the entities of linked tables, which need not be named again; otherwise None."""
+def key_of(schema: Schema, max_rows: str | None) -> str | None:
+    """Return the column that says whose a row is, which need not be named again for linked tables, nor where a number of rows per person is given; otherwise None."""
     entity = schema.entity
-    return None if entity is None or entity.tables is None else entity.id
+    return None if entity is None or (entity.tables is None and max_rows is None) else entity.id
 
 
 def parse_consent(accept_facts: bool, accept_invariant: bool, by: str | None) -> Consent:

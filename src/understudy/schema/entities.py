@@ -299,6 +299,12 @@ class Entity:
         )
 
     @property
+    def written(self) -> tuple[str, ...]:
+        """The columns of the table of entities that follow from their events and are written as these came out: their number, and summaries."""
+        count = () if self.count is None else (self.count,)
+        return (*count, *(item.name for item in self.summaries))
+
+    @property
     def leaves_out(self) -> bool:
         """Whether a key may have rows and give no records: events of nobody are dropped. Neighbours under replace-one then need not have equally many records."""
         return self.orphans == "drop"

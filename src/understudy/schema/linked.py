@@ -597,6 +597,9 @@ def package_of(
     assert entity.tables is not None
     about = {column.name: column.description for column in schema.columns}
     about |= {item.name: item.description or f"Computed: {item.value}" for item in schema.derived}
+    if entity.count is not None:
+        about[entity.count] = f"Computed: number of rows in {entity.tables[1]}."
+    about |= {item.name: f"Computed: {item.describe()}." for item in entity.summaries}
     texts = dict.fromkeys(column.missing_text for column in schema.columns if column.missing_text)
     values = {label for column in schema.columns for label in column.value_labels}
     resources = []
@@ -648,7 +651,9 @@ def register_package(
         assert schema.entity.tables is not None
         some = package_of(schema, {name: tables[name] for name in schema.entity.tables}, files)
         for item in some["resources"]:
-            found.setdefault(item["name"], item)
+            known = found.setdefault(item["name"], item)
+            for column, told in zip(known["schema"]["fields"], item["schema"]["fields"], strict=True):
+                column["description"] = column["description"] or told["description"]
     return _package(schemas[0], list(found.values()))
 
 

@@ -151,9 +151,13 @@ class Summary:
             return [f"{place}.by: {self.by} needs rows in order (entity.order)"]
         return []
 
+    def describe(self) -> str:
+        """Return how it is computed, in words."""
+        return f"{self.by} of {self.of}" + (f" == {self.value}" if self.by == "any" else "")
+
     def column(self, of: Column, *, empty: bool) -> Column:
         """Return the column of entities that holds this; ``empty`` says whether there are entities without rows."""
-        about = f"Computed: {self.by} of {self.of}" + (f" == {self.value}" if self.by == "any" else "") + "."
+        about = f"Computed: {self.describe()}."
         if self.by == "any":
             return Categorical(self.name, values=(NO, YES), description=about)
         absent = of.missing or empty

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from understudy.marginals import Measurement
-from understudy.mechanisms.marginal.tails import NumberSmoother, nearer_in_order
+from understudy.marginals import Measurement, Statistic
+from understudy.mechanisms.marginal.tails import NumberSmoother, nearer_in_order, sloped
 from understudy.schema import Schema
-from understudy.schema.entities import event_schema
+from understudy.schema.entities import NUMBERS, event_schema
 
 SCHEMA = event_schema(
     Schema.parse(
@@ -91,3 +91,38 @@ def test_numbers_that_nobody_expects_are_believed_if_they_are_many() -> None:
     found = nearer_in_order(noisy, expected, 9.0, np.log1p(np.arange(1.0, 41)), chance=1.0)
     assert found[39] > 450
     assert found[:39].sum() < np.maximum(noisy[:39], 0).sum() + 1
+
+
+@pytest.mark.parametrize("counted", [False, True])
+def test_a_slope_ends_where_the_far_numbers_are(counted: bool) -> None:
+    """One group's numbers fall off faster, by a power: its far count comes out nearer to the truth than it was measured, by a quarter at least (root mean square of 20 tables; .57 of the noise where this was written).
+
+    Nearly all with 9 to 40 events have fewer than the middle of that range, 24.5: slopes that reach for the middle are off by three times the noise here. Straight lines in place of powers are off by as much as the noise.
+    """
+    rng = np.random.default_rng(6)
+    numbers = np.arange(1.0, 41)
+    shares = np.exp(np.outer([1.6, 0.8, 0.8, 0.8, 0.8], -np.log1p(numbers)) - 0.16 * numbers)
+    table = RECORDS * 40_000 * shares / shares.sum()
+    assert SCHEMA.events_of is not None
+    assert SCHEMA.events_of.entity is not None
+    true = np.add.reduceat(table, np.array(SCHEMA.events_of.entity.bins[:-1]) - 1, axis=1)
+    errors = []
+    for _ in range(20):
+        noisy = table.sum(axis=0) / RECORDS + rng.normal(0, 20, 40)
+        told = Statistic(NUMBERS, noisy, "gaussian", 20.0) if counted else None
+        smoother = NumberSmoother(SCHEMA, RECORDS, told)
+        found = {item.clique: item for item in smoother.targets(measured(true, 8.0, rng))}
+        errors.append((found["age", NUMBER].values[0, -1] - true[0, -1]) / RECORDS)
+    assert np.sqrt(np.mean(np.square(errors))) < 0.75 * 8.0
+
+
+def test_groups_that_differ_by_noise_alone_get_no_slopes() -> None:
+    """Twenty tables of equal groups: slopes are drawn towards none, so that what is expected is off by less than a quarter of the noise on average (.14 where this was written; .35 with free slopes)."""
+    rng = np.random.default_rng(7)
+    place = np.log1p(np.arange(1.0, 7))
+    even = np.outer(20_000 * 0.4 ** np.arange(6), np.ones(5))
+    off = []
+    for _ in range(20):
+        found = sloped(even + rng.normal(0, 30, even.shape), even, 900.0, place, chance=1.0)
+        off.append(np.abs(found[1:] - even[1:]).mean())
+    assert np.mean(off) < 0.25 * 30

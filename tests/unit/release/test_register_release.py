@@ -364,6 +364,40 @@ def test_an_unchanged_copy_is_fine(published, tmp_path) -> None:
     verify_bundle(_tampered(published, tmp_path, "tables/visits.csv", lambda table: None))
 
 
+def test_summaries_of_every_table_are_published_and_checked(tmp_path) -> None:
+    described = schema_plain()
+    _, visits, claims = described["tables"]
+    visits["summaries"] = [{"name": "ever_b", "of": "ward", "by": "any", "value": "b"}]
+    claims["summaries"] = [{"name": "ever_paid", "of": "paid", "by": "any", "value": "true"}]
+    done = publish(
+        Spec.from_dict(plain(schema=described)),
+        source=REAL,
+        out=tmp_path / "bundle",
+        ledger=tmp_path / "l.ledger",
+    )
+    assert done.accepted
+    verify_bundle(tmp_path / "bundle")
+    made = {name: pd.read_csv(tmp_path / "bundle" / "tables" / f"{name}.csv") for name in REAL}
+    people = made["people"].set_index("who")
+    found = {
+        "ever_b": made["visits"].groupby("who")["ward"].agg(lambda ward: (ward == "b").any()),
+        "ever_paid": made["claims"].groupby("person")["paid"].any(),
+    }
+    for name, rows in found.items():
+        assert (people[name] == rows.reindex(people.index, fill_value=False)).all(), name
+
+    def changed(table: pd.DataFrame) -> None:
+        table.loc[0, "ever_paid"] = not table.loc[0, "ever_paid"]
+
+    for name, said in (
+        ("tables/", "is not the table of parts"),
+        ("parts/claims/tables/", "'ever_paid' of .* does not follow"),
+    ):
+        (tmp_path / said[:3]).mkdir()
+        with pytest.raises(BundleError, match=said):
+            verify_bundle(_tampered(tmp_path / "bundle", tmp_path / said[:3], f"{name}people.csv", changed))
+
+
 def test_a_part_of_another_release_is_found(published, tmp_path) -> None:
     copy = _tampered(published, tmp_path, "tables/visits.csv", lambda table: None)
     place = copy / "parts" / "claims"

@@ -42,7 +42,7 @@ from understudy.release.series.refresh import plan_refresh
 from understudy.release.spec.space import counted_schema
 from understudy.release.spec.spec import Spec
 from understudy.schema import Domain, Schema
-from understudy.schema.files.yaml import write_plain
+from understudy.schema.files.yaml import read_plain, write_plain
 from understudy.workflow import publish
 
 FEW = ("sex", "admitted", "ward", "readmitted")
@@ -127,11 +127,75 @@ def test_the_bundle_of_linked_tables_has_its_keys_in_every_description(published
     assert "Rows are cut" not in readme
 
 
+@pytest.fixture(scope="module")
+def summarised(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A bundle of linked tables whose patients are written with what follows from their stays."""
+    folder = tmp_path_factory.mktemp("summaries")
+    write_patients(folder, 500, fixed=FEW[:1], moving=(*FEW[1:], "nights"))
+    described = read_plain(folder / "register.yaml")
+    described["tables"][1]["summaries"] = [
+        {"name": "all_nights", "of": "nights", "by": "sum", "bins": [0, 1, 4, 16, 1000]},
+        {"name": "longest", "of": "nights", "by": "max"},
+        {"name": "ever_readmitted", "of": "readmitted", "by": "any", "value": "true"},
+        {"name": "last_stay", "of": "admitted", "by": "last"},
+        {"name": "last_ward", "of": "ward", "by": "last"},
+    ]
+    write_plain(described, folder / "register.yaml")
+    criteria = [{"name": "number", "kind": "mean-events", "threshold": 2.5}]
+    spec = plain(
+        "register.yaml", source={}, acceptance={"form": "pass-only", "epsilon": 1.0, "criteria": criteria}
+    )
+    write_plain(spec, folder / "spec.yaml")
+    done = publish(folder / "spec.yaml", out=folder / "bundle", ledger=folder / "register.ledger")
+    assert done.accepted
+    return folder / "bundle"
+
+
+def test_summaries_are_published_as_the_rows_have_them(summarised: Path) -> None:
+    verify_bundle(summarised)
+    patients, stays = (pd.read_csv(summarised / "tables" / f"{name}.csv") for name in ("patients", "stays"))
+    patients = patients.set_index("patient")
+    rows = stays.groupby("patient")
+    assert (patients["all_nights"] == rows["nights"].sum().reindex(patients.index, fill_value=0)).all()
+    longest = rows["nights"].max()
+    assert (patients["longest"].dropna() == longest).all()
+    assert (
+        patients["ever_readmitted"] == rows["readmitted"].any().reindex(patients.index, fill_value=False)
+    ).all()
+    assert (patients["last_stay"].dropna() == rows["admitted"].last()).all()
+    assert "all_nights" not in pd.read_csv(summarised / "data.csv").columns
+    readme = (summarised / "README.md").read_text(encoding="utf-8")
+    assert "all_nights follows from its rows in stays: sum of nights." in readme
+    package = json.loads((summarised / "datapackage.json").read_text(encoding="utf-8"))
+    (found,) = (item for item in package["resources"] if item["path"] == "tables/patients.csv")
+    about = {item["name"]: item["description"] for item in found["schema"]["fields"]}
+    assert about["longest"] == "Computed: max of nights."
+    assert about["stays"] == "Computed: number of rows in stays."
+
+
+@pytest.mark.parametrize("name", ["all_nights", "longest", "ever_readmitted", "last_stay", "last_ward"])
+def test_a_summary_that_does_not_follow_from_the_rows_is_found(summarised, tmp_path, name) -> None:
+    def changed(table: pd.DataFrame) -> None:
+        row = table[name].notna().idxmax()
+        value = table.loc[row, name]
+        if isinstance(value, str):
+            others = table[name].dropna()
+            value = others[others != value].iloc[0]
+        else:
+            value = not value if table[name].dtype == bool else value + 1
+        table.loc[row, name] = value
+
+    with pytest.raises(BundleError, match=f"'{name}' of tables/patients.csv does not follow"):
+        verify_bundle(_tampered(summarised, tmp_path, "tables/patients.csv", changed))
+    verify_bundle(_tampered(summarised, tmp_path / "control", "tables/patients.csv", lambda table: None))
+
+
 def _tampered(published: Path, folder: Path, name: str, change) -> Path:
     """Return a copy of the bundle in which a table was changed and the hashes made to agree."""
     import hashlib
 
     copy = folder / "copy"
+    folder.mkdir(exist_ok=True)
     shutil.copytree(published, copy)
     table = pd.read_csv(copy / name)
     changed = change(table)

@@ -162,7 +162,11 @@ def plan(
     budget = parse_budget(1.0 if wish_alone else epsilon, delta, rho, mu)
     described = Schema.read(schema)
     promised_unit, cut = parse_unit_with_look(
-        unit, id_column or key_of(described), max_rows_per_person, flat=flat, rows_lost=rows_lost
+        unit,
+        id_column or key_of(described, max_rows_per_person),
+        max_rows_per_person,
+        flat=flat,
+        rows_lost=rows_lost,
     )
     privacy_unit = promised_unit if cut is None else cut.planned_unit(promised_unit)
     entity = entity_of(described, privacy_unit, flat=flat)

@@ -264,7 +264,8 @@ def synth(
     linked = linked_source(table, given)
     if linked is not None:
         given = linked[1]
-        id_column = id_column or key_of(given)
+    if given is not None:
+        id_column = id_column or key_of(given, max_rows_per_person)
     privacy_unit, cut = parse_unit_with_look(
         unit, id_column, max_rows_per_person, flat=flat, rows_lost=rows_lost
     )

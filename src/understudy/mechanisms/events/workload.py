@@ -22,7 +22,7 @@ _MODEL_MB, _WIDE_MODEL_MB, _WIDE = 10.0, 2.0, 10
 _NUMBER_SHARE, _FIRST_SHARE, _MOST_SHARE = 0.01, 0.336, 0.05
 """Of the budget, for the number of events of an entity; for the number with each small column, together; and the most for one of these. An error in them is multiplied by the number."""
 _RATES_SHARE, _MOST_RATE, _MOST_RATES = 0.144, 0.025, 24
-"""Of the budget, for columns of events of two values with each small column, together; the most for one of these; and how many of them are worth it: rates by group."""
+"""Of the budget, for columns of events of two values with each small column, in first and in later events, together; the most for one of these; and how many of them are worth it: rates by group."""
 _RATES_MB = 0.1
 """Part of the size of a model that these may take."""
 _EACH_SHARE = 0.01
@@ -87,7 +87,8 @@ def first_marginals(
     """Return the marginals of event records that come before all others, each with its share of the budget: the number of events, the number with each column of few values, and rates by group.
 
     Few entities have many events, and noise on how many of a group do is multiplied by these events: at the price of an ordinary round it is the largest part of the error of rates
-    by group. The next is that of the rates themselves, columns of events of two values with each of the others: rounds look for what is wrong in many cells, and these have few. They are left
+    by group. The next is that of the rates themselves, columns of events of two values with each of the others: rounds look for what is wrong in many cells, and these have few. They are measured
+    apart for first and for later events, because entities with many events have mostly later ones: how a group differs need not be the same among them. They are left
     to the rounds where there are more than a few of them, or where the model would become large. Wider columns, and whatever else matters, are left to the rounds.
 
     Parameters
@@ -104,7 +105,7 @@ def first_marginals(
     >>> from understudy.schema.entities import event_schema
     >>> stays = Schema.parse("columns: [{name: sex, kind: boolean}, {name: died, kind: boolean}]\\nentity: {id: patient, fixed: [sex]}")
     >>> first_marginals(event_schema(stays))
-    ((('number_of_events',), 0.01), (('sex', 'number_of_events'), 0.05), (('died', 'number_of_events'), 0.05), (('sex', 'died'), 0.025))
+    ((('number_of_events',), 0.01), (('sex', 'number_of_events'), 0.05), (('died', 'number_of_events'), 0.05), (('sex', 'died', 'place_of_event'), 0.025))
     """
     assert schema.events_of is not None
     parts, domain = EventColumns.of(schema.events_of), schema.domain
@@ -117,7 +118,9 @@ def first_marginals(
     outcomes = [
         name for name in small if name in parts.events and schema.events_of.column(name).value_count == 2
     ]
-    rates = list(dict.fromkeys(domain.canonical((a, b)) for a in outcomes for b in small if a != b))
+    rates = list(
+        dict.fromkeys(domain.canonical((a, b, parts.place)) for a in outcomes for b in small if a != b)
+    )
     held = [*pairs, *rates, *(rule.columns for rule in structural_rules(schema))]
     if len(rates) > _MOST_RATES or model_size(domain, held) > _RATES_MB * max_model_mb:
         rates = []
@@ -125,7 +128,7 @@ def first_marginals(
     return (
         ((parts.number,), _NUMBER_SHARE),
         *((pair, share) for pair in pairs),
-        *((pair, each) for pair in rates),
+        *((table, each) for table in rates),
     )
 
 

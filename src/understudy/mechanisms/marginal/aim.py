@@ -513,9 +513,11 @@ class AIM(Synthesizer):
         support = support_of(curator.schema)
         fixed = [*(clique for clique, _ in support), *self._fixed()]
         smoother = ColumnSmoother(curator.schema) if self.smooth else None
+        statistics = self._count_numbers(curator, total_cost)
         tails = None
         if self.smooth and curator.schema.events_of is not None:
-            tails = NumberSmoother(curator.schema, curator.unit.max_rows)
+            counted = statistics[0] if statistics else None
+            tails = NumberSmoother(curator.schema, curator.unit.max_rows, counted)
 
         relaxed = RelaxedEstimate(domain) if self.estimation == "relaxed" else None
 
@@ -540,7 +542,6 @@ class AIM(Synthesizer):
                 keep_start=self.prior is not None, thorough=thorough,
             )  # fmt: skip
 
-        statistics = self._count_numbers(curator, total_cost)
         measurements, batches, model = self._first_looks(curator, sealed, price, total_cost, refit)
         log = RoundLog(planned=batches)
         while True:

@@ -1,7 +1,7 @@
 """Noise taken out of how many entities of a group have how many events: the numbers of a group go smoothly, and few entities have many.
 
-A noisy table of the number of events by a column is modelled as a random field around the counts that independence would give: each group has a slope over the logarithm of the
-number, strays from it smoothly, and by chance in each cell. How much of each there is, is what makes the noisy table likeliest; noise has a known variance. In the far ranges of the
+A noisy table of the number of events by a column is taken to be independent but for a power of the number in each group (`sloped`), and modelled as a random field around that: each group
+has a further slope over the logarithm of the number, strays from it smoothly, and by chance in each cell. How much of each there is, is what makes the noisy table likeliest; noise has a known variance. In the far ranges of the
 number, where noise is as large as the counts, a group is told by its slope; where counts are large they stay as they were measured. All of it is post-processing of released numbers.
 """
 
@@ -13,12 +13,13 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
-from understudy.marginals import Measurement
+from understudy.marginals import Measurement, Statistic
+from understudy.mechanisms.events.numbers import entities_by_number
 from understudy.mechanisms.marginal.fields import field_posterior
 from understudy.schema import Clique, Schema
 from understudy.schema.entities import EventColumns
 
-__all__ = ["MOST_CELLS", "NumberSmoother", "nearer_in_order"]
+__all__ = ["MOST_CELLS", "NumberSmoother", "nearer_in_order", "sloped"]
 
 Array = npt.NDArray[np.float64]
 
@@ -31,6 +32,11 @@ _LEAST = 0.05
 _LEAST_NOISE = 0.0015
 """Tables whose noise adds up to less than this share of the records are left alone."""
 _STEPS = 40
+_FREE = np.array([1e-6, 1e-3])
+"""Precision with which the level and the slope of a group are held near none, so that a group of nothing has them."""
+_CLOSE = 1e-8
+_NOTHING_KNOWN = 1e18
+"""Variance of counts that say nothing."""
 
 
 class NumberSmoother:
@@ -44,21 +50,26 @@ class NumberSmoother:
         Of event records.
     records
         How many of them an entity gives.
+    counted
+        Noisy counts of entities by their exact number of events, from one on, if there are such.
     """
 
-    def __init__(self, schema: Schema, records: int) -> None:
+    def __init__(self, schema: Schema, records: int, counted: Statistic | None = None) -> None:
         assert schema.events_of is not None
         assert schema.events_of.entity is not None
         self._number = EventColumns.of(schema.events_of).number
         self._records = float(records)
-        edges = np.asarray(schema.events_of.entity.bins, np.float64)
-        self._place = np.log1p((edges[:-1] + edges[1:] - 1.0) / 2.0)
+        self._bins = schema.events_of.entity.bins
+        self._counted = counted
+        self._place: Array | None = None
         self._known: dict[tuple[Clique, int, int], Measurement] = {}
 
     def targets(self, measurements: Sequence[Measurement]) -> list[Measurement]:
         """Return what an estimate should be fitted to; other measurements are passed on as they are."""
         number = self._number
         told = [item for item in measurements if number in item.clique]
+        if self._place is None and told:
+            self._place = self._places(*_sums(told, number))
         tables: dict[Clique, list[Measurement]] = {}
         rest = []
         for item in measurements:
@@ -71,11 +82,33 @@ class NumberSmoother:
             if key not in self._known:
                 precision = sum(1.0 / item.variance for item in items)
                 noisy = np.asarray(sum(item.values / item.variance for item in items) / precision, np.float64)
-                self._known[key] = self._smoothed(clique, noisy, 1.0 / precision, _sums(told, number))
+                self._known[key] = self._smoothed(clique, noisy, 1.0 / precision, _sums(told, number)[0])
             rest.append(self._known[key])
         return rest
 
+    def _places(self, sums: Array, variance: float) -> Array:
+        """Return where bins of the number lie, from how many records are in each: at the mean logarithm of the numbers in it, told by one curve.
+
+        Few entities have many events, so that those in a far bin are at its near end: a slope that reached for its middle would make too much of it.
+        """
+        start = int(self._bins[0] == 0)
+        bins = self._bins[start:]
+        most = bins[-1] - 1
+        if self._counted is None:  # as if they were, with noise that drowns them
+            noisy, noise = np.zeros(most), _NOTHING_KNOWN
+        else:
+            noisy, noise = self._counted.values.astype(np.float64), self._counted.variance
+        size = self._records**2
+        people = entities_by_number(
+            noisy, noise, bins, sums[start:] / self._records, max(1.0, variance / size)
+        )
+        starts = np.asarray(bins[:-1]) - 1
+        logs = np.log1p(np.arange(1.0, most + 1.0))
+        found = np.add.reduceat(people * logs, starts) / np.add.reduceat(people, starts)
+        return np.concatenate([np.zeros(start), found])
+
     def _smoothed(self, clique: Clique, noisy: Array, variance: float, numbers: Array) -> Measurement:
+        assert self._place is not None
         axis = clique.index(self._number)
         table = noisy if axis == 0 else noisy.T
         deviation = float(np.sqrt(variance))
@@ -83,10 +116,56 @@ class NumberSmoother:
             return Measurement(clique, noisy, "gaussian", deviation)
         groups = np.maximum(table.sum(axis=0), deviation)
         expected = np.maximum(np.outer(numbers, groups / groups.sum()), _LEAST * deviation)
+        expected = sloped(table, expected, variance, self._place, chance=self._records)
+        expected = np.maximum(expected, _LEAST * deviation)
         found = nearer_in_order(table, expected, variance, self._place, chance=self._records)
         return Measurement(
             clique, found if axis == 0 else np.ascontiguousarray(found.T), "gaussian", deviation
         )
+
+
+def sloped(noisy: Array, expected: Array, variance: float, place: Array, *, chance: float) -> Array:
+    """Return expected counts in which each group is told by a slope of its own: its logarithm is off by so much for each step of the place of the number.
+
+    Slopes are drawn towards none by as much as they are found to differ no more than the noise makes them. The sum over numbers stays that of the noisy counts of the group.
+
+    Parameters
+    ----------
+    noisy, expected, variance, place, chance
+        As for `nearer_in_order`.
+
+    Examples
+    --------
+    >>> even = 1000.0 * np.outer(0.5 ** np.arange(6), [1.0, 1.0])
+    >>> place = np.log(np.arange(1, 7.0))
+    >>> true = even * np.exp(np.outer(place - place.mean(), [-0.8, 0.8]))
+    >>> found = sloped(true, even, 1.0, place, chance=1.0)
+    >>> bool(np.abs(found / true - 1.0).max() < 0.01)
+    True
+    """
+    middle = place - np.average(place, weights=expected.sum(axis=1))
+    weights = 1.0 / (variance + chance * expected)
+    groups = expected.shape[1]
+    slopes, uncertain = np.zeros(groups), np.zeros(groups)
+    for group in range(groups):
+        level_and_slope = np.zeros(2)
+        for _ in range(_STEPS):
+            counts = expected[:, group] * np.exp(level_and_slope[0] + level_and_slope[1] * middle)
+            turn = np.column_stack([counts, counts * middle])
+            bent = turn.T @ (turn * weights[:, group, None]) + np.diag(_FREE)
+            pull = turn.T @ (weights[:, group] * (noisy[:, group] - counts)) - _FREE * level_and_slope
+            step = np.linalg.solve(bent, pull)
+            level_and_slope += step * min(1.0, 1.0 / max(float(np.abs(step).max()), _CLOSE))
+            if np.abs(step).max() < _CLOSE:
+                break
+        slopes[group], uncertain[group] = level_and_slope[1], np.linalg.inv(bent)[1, 1]
+    spread = max(0.0, float(np.mean(slopes**2 - uncertain)))
+    for _ in range(_STEPS):
+        known = 1.0 / (spread + uncertain)
+        spread *= float((known**2 * slopes**2).sum() / known.sum())
+    found = expected * np.exp(np.outer(middle, slopes * spread / (spread + uncertain)))
+    wanted = np.maximum(noisy.sum(axis=0), 0.0)
+    return np.asarray(found * (wanted / found.sum(axis=0)))
 
 
 def nearer_in_order(noisy: Array, expected: Array, variance: float, place: Array, *, chance: float) -> Array:
@@ -134,8 +213,8 @@ def nearer_in_order(noisy: Array, expected: Array, variance: float, place: Array
     return np.asarray(np.maximum(expected + mean.reshape(expected.shape), 0.0))
 
 
-def _sums(told: Sequence[Measurement], number: str) -> Array:
-    """Return how many records have each number, from all measurements that tell it."""
+def _sums(told: Sequence[Measurement], number: str) -> tuple[Array, float]:
+    """Return how many records have each number, from all measurements that tell it, and how uncertain that is."""
     sizes = [item.values.shape[item.clique.index(number)] for item in told]
     total, precision = np.zeros(sizes[0]), 0.0
     for item in told:
@@ -143,4 +222,4 @@ def _sums(told: Sequence[Measurement], number: str) -> Array:
         cells = item.values.size / item.values.shape[item.clique.index(number)]
         total = total + item.values.sum(axis=axes) / (cells * item.variance)
         precision += 1.0 / (cells * item.variance)
-    return np.asarray(np.maximum(total / precision, 0.0))
+    return np.asarray(np.maximum(total / precision, 0.0)), 1.0 / precision

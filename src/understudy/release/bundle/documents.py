@@ -268,6 +268,9 @@ def relations(schema: Schema) -> list[str]:
             f"{events} ({events}.{reference}): rows with the same {reference} belong to one of {entities}, which have no table of their own{order}. The numbers are fresh."
         ]
     count = "" if entity.count is None else f" {entity.count} is their number in {events}."
+    count += "".join(
+        f" {item.name} follows from its rows in {events}: {item.describe()}." for item in entity.summaries
+    )
     return [
         f"{entities}: one row for each {key}, which is the key; the numbers are fresh.{count}",
         f"{events}: {reference} is the {key} of a row of {entities} (foreign key); 0 to {entity.max_events:,} rows for each{order}.",

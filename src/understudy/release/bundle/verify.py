@@ -36,7 +36,7 @@ from understudy.release.selection.profiles import Bound
 from understudy.release.series.previous import bounds_of, series_of
 from understudy.release.spec.budget import Shares
 from understudy.release.spec.spec import Spec
-from understudy.schema import Schema
+from understudy.schema import Integer, Real, Schema
 from understudy.schema.entities import finest
 from understudy.schema.files.yaml import read_plain
 from understudy.schema.linked import Register, read_register
@@ -405,17 +405,22 @@ def _check_register(path: Path, document: dict[str, Any], register: Register, pr
         for name in (register.entities, table):
             own = read_frame(place / "tables" / f"{name}.csv")
             names = [str(column) for column in own.columns if column in tables[name].columns]
-            shared = set(tables[name].columns) - _counts_elsewhere(register, table)
+            shared = set(tables[name].columns) - _written_elsewhere(register, table)
             if set(names) != shared or not own[names].astype(str).equals(tables[name][names].astype(str)):
                 problems.add(f"tables/{name}.csv is not the table of {PARTS}/{table}")
     if sorted(map(repr, judged)) != sorted(map(repr, document["criteria"])):
         problems.add("the criteria of the certificate are not those of its parts")
 
 
-def _counts_elsewhere(register: Register, table: str) -> set[str]:
-    """Return the columns of the table of entities that hold the numbers of events in other tables."""
-    counts = {pair.tables[1]: pair.plain["entity"].get("count") for pair in register.pairs}
-    return {count for name, count in counts.items() if name != table and count is not None}
+def _written_elsewhere(register: Register, table: str) -> set[str]:
+    """Return the columns of the table of entities that follow from their events in other tables: their numbers and summaries."""
+    found: set[str] = set()
+    for pair in register.pairs:
+        if pair.tables[1] != table:
+            entity = Schema.from_dict(pair.plain).entity
+            assert entity is not None
+            found.update(entity.written)
+    return found
 
 
 def _check_levels(
@@ -478,11 +483,46 @@ def _check_tables(
         numbers = entities[entity.id].map(events[key].value_counts()).fillna(0).astype(int).astype(str)
         if entity.count is not None and not (entities[entity.count].astype(str) == numbers).all():
             problems.add(f"{entity.count!r} of tables/{entity.tables[0]}.csv is not the number of events")
+        _check_summaries(schema, entities, events, problems)
         own = replace(schema.select(entity.fixed), entity=None) if entity.fixed else None
         if own is not None and not own.holds_codes(own.encode_frame(entities)).all():
             problems.add(f"tables/{entity.tables[0]}.csv breaks a rule of the schema")
-        beside = entities.set_index(entity.id).drop(columns=[entity.count] if entity.count else [])
+        beside = entities.set_index(entity.id).drop(columns=list(entity.written), errors="ignore")
         whole = events.join(beside, on=key)
     named = [key, *schema.output_names]
     if not set(named) <= set(whole) or not whole[named].reset_index(drop=True).equals(frame[named]):
         problems.add("data.csv is not what joining the linked tables gives")
+
+
+def _check_summaries(
+    schema: Schema, entities: pd.DataFrame, events: pd.DataFrame, problems: Problems
+) -> None:
+    """Check that what is written of the events of an entity follows from them."""
+    import pandas as pd
+
+    entity = schema.entity
+    assert entity is not None
+    assert entity.tables is not None
+    who = pd.Index(entities[entity.id]).get_indexer(events[entity.reference or entity.id])
+    for item in entity.summaries:
+        of, rows = schema.column(item.of), events[item.of]
+        if isinstance(of, Integer | Real):
+            numbers = pd.to_numeric(rows, errors="coerce")
+            rows = numbers.astype(object).where(numbers.notna(), rows)
+        if item.name not in entities or not _equal(
+            item.values(of, rows, who, len(entities)), entities[item.name]
+        ):
+            problems.add(
+                f"{item.name!r} of tables/{entity.tables[0]}.csv does not follow from the rows of tables/{entity.tables[1]}.csv"
+            )
+
+
+def _equal(found: pd.Series, written: pd.Series) -> bool:
+    """Say whether values are those that were written: as numbers where they are, otherwise as text."""
+    import pandas as pd
+
+    one, two = (item.reset_index(drop=True) for item in (found, written))
+    left, right = (pd.to_numeric(item.astype(str), errors="coerce") for item in (one, two))
+    as_numbers = np.isclose(left, right, rtol=1e-9, atol=0.0)
+    as_text = one.astype(str).str.lower().eq(two.astype(str).str.lower())
+    return bool((as_numbers | as_text | (one.isna() & two.isna())).all())

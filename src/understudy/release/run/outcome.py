@@ -196,7 +196,7 @@ def _register_outcome(
         made = dict(part.tables)
         entities = schema.entity.tables[0]
         own = [schema.entity.id, *schema.select(schema.entity.fixed).output_names] if schema.entity.fixed else [schema.entity.id]  # fmt: skip
-        made[entities] = made[entities][[*own, *([schema.entity.count] if schema.entity.count else [])]]
+        made[entities] = made[entities][[*own, *schema.entity.written]]
         origin = Provenance.from_dict(models[table].provenance.to_dict() | paid_by)
         found[table] = ReleaseResult(
             schema=schema,

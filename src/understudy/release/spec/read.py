@@ -258,11 +258,6 @@ class Reader(SpaceReader):
             return
         for problem in level_problems(schema):
             self.note("schema", problem)
-        if entity.summaries:
-            self.note(
-                "schema.entity.summaries",
-                "summaries of entities are for understudy synth; leave them out of the schema of a release",
-            )
         self._refuse_for_entities(schema, source)
 
     def _refuse_for_entities(self, schema: Schema, source: Source) -> None:
