@@ -62,6 +62,8 @@ WORTH = 0.5
 """Standard deviations of the noise that a single value beside those that were found has to hold to be kept: about what an empty cell costs in a fit. Ranges have to hold one."""
 ALONE, DENSE = 250, 3.0
 """A range that holds so many times as much for its width as both its neighbours is split into single values, if it has at most the first number of them."""
+SHORT = 15
+"""A range in which numbers end, and which has at most so many possible values, is split into these."""
 MOST_CELLS = 4_000
 """More cells are not asked for in one round."""
 
@@ -118,8 +120,10 @@ def first_numbers(
     found: set[Decimal] = {Decimal(0)}
     if has_zero or whole:
         found.add(unit)
-    if has_zero and whole:  # each digit by itself: cells cost nothing
-        found |= {unit * digit for digit in range(1, 11)}
+    if whole and max((power for _, power, _ in heavy), default=0) <= 1:
+        # each digit by itself, and the numbers after them where none of two digits stands out: cells cost nothing
+        one = has_zero or (1, 0) in [item[:2] for item in heavy]
+        found |= {unit * k for k in range(1, 11 if (1, 1) in [item[:2] for item in heavy] or not one else 21)}
     for sign, power, many in heavy:
         low = Decimal(10) ** power
         parts = 9.0 if whole and not power else min(many / (SEEN * sigma), 90)
@@ -272,7 +276,7 @@ def refined(
 ) -> list[Edge]:
     """Return the edges for the next round: ranges are split into as many parts as the noise of that round allows.
 
-    A range that holds far more than both its neighbours is split into single values (``unit`` is the step between them): a frequent value may be in it, and cells cost nothing.
+    A range that holds far more than both its neighbours, and a short one in which the numbers end, is split into single values (``unit`` is the step between them): a frequent value may be in it, and cells cost nothing.
 
     ``counts`` has a cell below the first edge, one per range, one above the last edge, and one for what is in no range.
     """
@@ -282,7 +286,9 @@ def refined(
         parts = float(inside[place]) / (SEEN * sigma)
         if parts < 2 or len(found) > MOST_CELLS:
             break
-        if unit is not None and _dense(edges, inside, place, unit):
+        if unit is not None and (
+            _dense(edges, inside, place, unit) or _ends(edges, inside, place, unit, sigma)
+        ):
             parts = max(parts, float((edges[place + 1] - edges[place]) / unit))
         found += split(edges[place], edges[place + 1], min(parts, float(MOST_CELLS)))
     return sorted(set(found))
@@ -292,12 +298,18 @@ def _dense(edges: Sequence[Edge], inside: Array, place: int, unit: Edge) -> bool
     """Whether a range of not too many values holds far more for its width than each of its neighbours."""
     if (edges[place + 1] - edges[place]) / unit > ALONE:
         return False
-    densities = [
-        float(inside[k]) / float(edges[k + 1] - edges[k])
-        for k in (place, place - 1, place + 1)
-        if 0 <= k < len(inside)
-    ]
-    return densities[0] > DENSE * max([0.0, *densities[1:]])
+
+    def density(k: int) -> float:
+        return float(inside[k]) / float(edges[k + 1] - edges[k]) if 0 <= k < len(inside) else 0.0
+
+    return density(place) > DENSE * max(0.0, density(place - 1), density(place + 1))
+
+
+def _ends(edges: Sequence[Edge], inside: Array, place: int, unit: Edge, sigma: float) -> bool:
+    """Whether a range of few possible values is where the numbers end, as far as can be told from noise: the last answers of a scale, such as 10 to 12."""
+    beyond = inside[place + 1 :]
+    few = (edges[place + 1] - edges[place]) / unit <= SHORT
+    return bool(few and float(beyond.sum()) <= 2 * sigma * max(1, len(beyond)) ** 0.5)
 
 
 def combined(

@@ -274,3 +274,22 @@ def test_a_question_never_has_more_cells_than_it_may(seed: int, most: float, uni
     )
     assert set(edges) <= set(finer)
     assert len(finer) <= 2 * MOST_CELLS + 2
+
+
+def test_the_last_answers_of_a_scale_are_asked_for_one_by_one() -> None:
+    """Answers 1 to 12, most of them 10 to 12: the first round sees no two digits, or one range of them, in which the numbers end."""
+    decades = [(sign, power, 0.0) for sign in (1, -1) for power in range(-6, 15)]
+    unseen = [(sign, power, 500.0 if (sign, power) == (1, 0) else many) for sign, power, many in decades]
+    edges = first_numbers(unseen, sure=400.0, sigma=50.0, rows=800.0, whole=True, unit=Decimal(1), zero=0.0)
+    assert {Decimal(number) for number in range(1, 21)} <= set(edges)
+    coarse = [Decimal(edge) for edge in (0, 1, 5, 10, 25, 50, 100)]
+    for beyond, single in ((0.0, True), (400.0, False)):
+        counts = np.array([0.0, 0.0, 60.0, 90.0, 600.0, beyond, 0.0, 0.0, 0.0])
+        finer = refined(
+            coarse,
+            counts,
+            sigma=70.0,
+            split=lambda low, high, parts: split_numbers(low, high, parts, unit=Decimal(1)),
+            unit=Decimal(1),
+        )
+        assert ({Decimal(10), Decimal(11), Decimal(12), Decimal(13)} <= set(finer)) is single
