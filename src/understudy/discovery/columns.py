@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
@@ -63,6 +64,8 @@ _EXPLAINED = 0.8
 """The share of the entries that are no numbers which frequent words have to hold, as far as can be told from noise."""
 _CODES = 24
 """Where frequent texts hold nearly all of a column, and so many of them or fewer are numbers, it loses nothing as text."""
+_SOME = {False: 1.5, True: 0.5}
+"""Standard deviations that the entries which are of no range have to hold for there to be a place for them; fewer where the noise may hide a share of the rows that matters."""
 _UNSEEN = 0.02
 """Where the standard deviation of the noise is more than this share of the rows, there is a place for entries that may be there unseen."""
 _CODE_WORDS = frozenset(
@@ -99,6 +102,26 @@ _SENTINELS = (-9.0, -99.0, -999.0, -9999.0)
 """Numbers that stand for a missing entry where no other number is negative."""
 
 
+_ENTRIES = np.array([not label.startswith("missing ") for label in PROFILE])
+_TOGETHER = tuple(
+    np.array([PROFILE.index(label) for label in labels])
+    for labels in (
+        ["number 0", "number +1e0 0"],
+        ["number 0", "number +1e0 0", "number +1e1 0"],
+        *(
+            [f"number +1e{power} {d}" for power in (start, start + 1)]
+            for start in range(7)
+            for d in (0, 1, 2)
+        ),
+        ["text", "truth n", "truth y", "truth no", "truth yes"],
+        [f"date {name}" for name, _ in DATE_FORMATS if name.startswith("Y-m-d")],
+    )
+)
+"""Cells that columns are often divided among: whole numbers of one and two digits, numbers of two sizes that follow each other, texts, dates and times."""
+_FEWER = 0.9
+"""Part of what a single cell has to hold, in standard deviations, that is enough for such a group: there are fewer of them."""
+
+
 @dataclass(frozen=True, eq=False)
 class Profile:
     """Noisy counts over the cells of `PROFILE`."""
@@ -107,10 +130,21 @@ class Profile:
     sigma: float
     least: float
 
+    @cached_property
+    def held(self) -> npt.NDArray[np.bool_]:
+        """Cells that surely hold entries; where none does that is not of missing ones, the cells that do together, if any."""
+        found = self.counts > self.least
+        if not found[_ENTRIES].any():
+            sums = [float(self.counts[group].sum()) / len(group) ** 0.5 for group in _TOGETHER]
+            best = _TOGETHER[int(np.argmax(sums))]
+            if max(sums) > self.least * _FEWER:
+                found[best] = self.counts[best] > 0
+        return found
+
     def sure(self, start: str) -> float:
         """Return the rows in cells whose label begins so, as far as they stand out of the noise."""
-        held = np.array([label.startswith(start) for label in PROFILE]) & (self.counts > self.least)
-        return float(self.counts[held].sum())
+        named = np.array([label.startswith(start) for label in PROFILE])
+        return float(self.counts[self.held & named].sum())
 
     @property
     def missing(self) -> float:
@@ -121,9 +155,16 @@ class Profile:
         """Whether entries may be empty: their count is more than noise usually is, or the noise may hide a share of the rows that matters."""
         return float(self.counts[PROFILE.index("missing ")]) > 1.5 * self.sigma or self.sigma > _UNSEEN * rows
 
-    def lacks(self, rows: float, start: str) -> bool:
-        """Whether the column, as far as can be told from noise, has no missing entry and nothing but entries whose cells begin so."""
-        return not self.missing and not self.may_be_missing(rows) and self.sure(start) >= self.entries
+    def lacks(self, rows: float, start: str, rest: tuple[float, float] | None = None) -> bool:
+        """Whether the column, as far as can be told from noise, has no missing entry and nothing but entries whose cells begin so.
+
+        ``rest``, where it was counted, is how many entries are of no range, and the noise of that count, which is less than that of the profile.
+        """
+        if self.missing or self.sure(start) < self.entries:
+            return False
+        if rest is None:
+            return not self.may_be_missing(rows)
+        return rest[0] <= _SOME[rest[1] > _UNSEEN * rows] * rest[1]
 
     @property
     def numbers(self) -> float:
@@ -197,7 +238,11 @@ class Profile:
     def decimals(self) -> int | None:
         """Return how many decimals numbers have; None for many."""
         held = [
-            sum(float(c) for label, c in self._numbers if label.endswith(f" {d}") and c > 1.2 * self.least)
+            sum(
+                many
+                for label, many, held in self._numbers
+                if held and label.endswith(f" {d}") and many > (1.2 * self.least if self._stands_out else 0)
+            )
             for d in range(1, MOST_DECIMALS + 1)
         ]
         frequent = [d for d, many in enumerate(held, start=1) if many > 0.01 * self.numbers]
@@ -205,22 +250,27 @@ class Profile:
         return None if most == MOST_DECIMALS else most
 
     @property
-    def _numbers(self) -> list[tuple[str, float]]:
+    def _stands_out(self) -> bool:
+        """Whether a cell by itself surely holds entries."""
+        return bool((self.counts[_ENTRIES] > self.least).any())
+
+    @property
+    def _numbers(self) -> list[tuple[str, float, bool]]:
         return [
-            (label, float(c))
-            for label, c in zip(PROFILE, self.counts, strict=True)
+            (label, float(many), bool(held))
+            for label, many, held in zip(PROFILE, self.counts, self.held, strict=True)
             if label.startswith("number ") and label != "number 0"
         ]
 
     def decades(self) -> list[tuple[int, int, float]]:
         """Return sign, power of ten and noisy count of each decade."""
         found: dict[tuple[int, int], float] = {}
-        for label, many in self._numbers:
+        for label, many, held in self._numbers:
             _, size, _ = label.split(" ")
             if size[1:] in ("small", "large"):
                 continue
             place = (1 if size[0] == "+" else -1, int(size.partition("1e")[2]))
-            found[place] = found.get(place, 0.0) + max(0.0, many if many > self.least else 0.0)
+            found[place] = found.get(place, 0.0) + (many if held else 0.0)
         assert len(found) == 2 * len(DECADES)
         return [(sign, power, many) for (sign, power), many in found.items()]
 
@@ -267,7 +317,9 @@ class Descent:
     suspected
         Numbers that may stand for a missing entry: each has a range of its own, so that the rounds count it. With the edge where that range ends.
     finest
-        The step between possible values, where it is known.
+        The step between possible whole numbers.
+    unit
+        The step between possible numbers.
     counts, sigma, sure
         Of the last round, in its cells: below the first edge, ranges, above the last edge, nothing.
     """
@@ -283,6 +335,7 @@ class Descent:
     tails: Callable[[Any, Any], tuple[Any, Any]] = lambda low, high: (None, None)
     suspected: Mapping[Any, Any] = field(default_factory=dict)
     finest: Any = None
+    unit: Any = None
     asked: list[Any] = field(default_factory=list)
     counts: Array = field(default_factory=lambda: np.zeros(0))
     sigma: Array = field(default_factory=lambda: np.zeros(0))
@@ -319,7 +372,9 @@ def holds_numbers(profile: Profile, keys: ReleasedKeys) -> bool:
     would become one with the most frequent of them matter beside those of numbers.
     """
     numbers, words = number_counts(keys), word_counts(keys)
-    if len(numbers) <= _CODES and sum(keys.counts.values()) >= 0.9 * (profile.entries + profile.missing):
+    # beside one word, which is written as it is, ranges find rarer numbers of one or two digits
+    enough = _ALL if len(words) == 1 and profile.small else 0.9
+    if len(numbers) <= _CODES and sum(keys.counts.values()) >= enough * (profile.entries + profile.missing):
         return False
     if not words:  # none that is frequent enough to be released can be there
         return profile.words < keys.threshold and profile.numbers > 0.5 * profile.entries
@@ -348,6 +403,8 @@ def column_of(
     rows: float,
 ) -> Column | str:
     """Return a column, or the reason why it is left out."""
+    if kind == "nothing" and _mostly_missing(profile, rows):
+        return _bare_column(name, profile, keys)
     if kind == "nothing":
         return "too few entries stand out of the noise; ask for a larger share of the budget, or declare the column"
     if kind == "unusable":
@@ -373,12 +430,27 @@ def column_of(
         tails=descent.tails,
         finest=descent.finest,
     )
+    if ranges is None and kind == "number":
+        ranges = _of_decades(profile)
     if ranges is None:
         return "no range stands out of the noise; ask for a larger share of the budget, or declare the column"
     if kind == "date":
-        return _date_column(name, profile, ranges, rows)
-    shared = _of_numbers(profile, rows, keys, absent=absent)
+        return _date_column(name, profile, ranges, rows, _beside(descent))
+    shared = _of_numbers(profile, rows, keys, absent=absent, rest=_beside(descent))
     return _cycle_column(name, profile, descent, shared) or _number_column(name, profile, ranges, shared)
+
+
+def _of_decades(profile: Profile) -> Ranges[Decimal] | None:
+    """Return the decades that the first question saw, for a column of which no range stands out; the digits where numbers have one; None if it saw none of positive numbers."""
+    edges: set[Decimal] = set()
+    for sign, power, many in profile.decades():
+        if sign > 0 and many > 0:
+            edges |= {Decimal(10) ** power, Decimal(10) ** (power + 1)}
+    if not edges:
+        return None
+    if profile.whole and Decimal(1) in edges:
+        edges |= {Decimal(digit) for digit in range(10)}
+    return Ranges(tuple(sorted(edges | {Decimal(0)})), False, False)
 
 
 def _cycle_column(name: str, profile: Profile, descent: Descent, shared: Mapping[str, Any]) -> Column | None:
@@ -423,6 +495,8 @@ def _text_column(name: str, profile: Profile, keys: ReleasedKeys, rows: float) -
     missing = _missing(profile, keys)
     values = {text: many for text, many in keys.counts.items() if text not in missing and text != "other"}
     values = {text: many for text, many in values.items() if text.strip().lower() not in MISSING_SPELLINGS}
+    if not values and _mostly_missing(profile, rows):
+        return _bare_column(name, profile, keys)
     if not values:
         return (
             f"no text occurs often enough to be released (at least {keys.threshold:,} rows, noise included)"
@@ -432,7 +506,7 @@ def _text_column(name: str, profile: Profile, keys: ReleasedKeys, rows: float) -
     shared: dict[str, Any] = {"out_of_domain": "to-other", "origin": "measured"}
     order = public_order(values)
     rest = max(0.0, rows - profile.missing - sum(values.values()))
-    truth = with_its_partner(values)
+    truth = None if profile.numbers else with_its_partner(values)
     if missing or profile.missing > 0 or profile.may_be_missing(rows):
         shared |= {"missing": True, "missing_values": tuple(missing), "missing_text": _written(keys)}
         if order is not None or rest < 2 * profile.sigma:  # one cell for what is nowhere else is enough
@@ -447,6 +521,24 @@ def _text_column(name: str, profile: Profile, keys: ReleasedKeys, rows: float) -
     if shared["out_of_domain"] == "to-nearest":  # a stray entry counts with the first value
         whole = sorted(whole, key=lambda text: text != max(values, key=lambda known: values[known]))
     return Categorical(name, values=whole, **shared)
+
+
+def _mostly_missing(profile: Profile, rows: float) -> bool:
+    """Whether missing entries are surely most of a column: then it is worth keeping although nothing is known of the others."""
+    return profile.missing > 0.5 * rows
+
+
+def _bare_column(name: str, profile: Profile, keys: ReleasedKeys | None) -> Column:
+    """Return a column that says of an entry only whether it is there: every entry is *other*, beside a word that a list of values needs."""
+    return Categorical(
+        name,
+        values=["present"],
+        missing=True,
+        missing_values=tuple(_missing(profile, keys)),
+        missing_text=_written(keys),
+        out_of_domain="to-other",
+        origin="measured",
+    )
 
 
 def _holds_texts(
@@ -488,6 +580,7 @@ def _of_numbers(
     *,
     absent: float | None = None,
     start: str = "number ",
+    rest: tuple[float, float] | None = None,
 ) -> dict[str, Any]:
     """Return what every measured column of numbers or dates says: a number goes to the nearest range, and what is no number is missing, whatever it is.
 
@@ -499,7 +592,7 @@ def _of_numbers(
     if absent is not None:
         spelled.append(int(absent))
     shared: dict[str, Any] = {"out_of_domain": "to-nearest", "origin": "measured"}
-    if absent is None and not spelled and profile.lacks(rows, start):
+    if absent is None and not spelled and profile.lacks(rows, start, rest):
         return shared
     return shared | {"missing": True, "missing_values": tuple(spelled), "missing_text": _written(keys, words)}
 
@@ -573,6 +666,11 @@ def _missing_in(descent: Descent) -> float | None:
     return float(found[0]) if others <= min(2.5 * noise, many) else None
 
 
+def _beside(descent: Descent) -> tuple[float, float]:
+    """Return how many entries are of no range, missing ones among them, and the standard deviation of that count."""
+    return float(descent.counts[-1]), float(descent.sigma[-1])
+
+
 def _from_zero(descent: Descent) -> Descent:
     """Return the ranges from zero on, as if what lies below them had not been asked about."""
     first = next(place for place, edge in enumerate(descent.edges) if edge >= 0)
@@ -596,12 +694,14 @@ def _unsuspecting(descent: Descent) -> Descent:
     return replace(descent, edges=edges, counts=counts, sigma=sigma)
 
 
-def _date_column(name: str, profile: Profile, ranges: Ranges[int], rows: float) -> Column:
+def _date_column(
+    name: str, profile: Profile, ranges: Ranges[int], rows: float, rest: tuple[float, float]
+) -> Column:
     bins = _bins(ranges.edges, ranges, whole=True)
     return Date(
         name,
         bins=bins | {"edges": [show_day(int(day)) for day in bins["edges"]]},
         format=profile.date_format,
         decode_by="smooth",
-        **_of_numbers(profile, rows, start="date "),
+        **_of_numbers(profile, rows, start="date ", rest=rest),
     )

@@ -434,6 +434,7 @@ def _numbers(
         tails,
         suspected,
         finest=unit if profile.whole else None,
+        unit=unit,
     )
 
 
@@ -489,4 +490,4 @@ def _go_on(item: Descent, answer: Measurement, noise: Noise, *, last: bool) -> N
         item.counts, item.sigma = counts, np.full(len(counts), sigma)
     item.asked = item.edges
     if not last:
-        item.edges = refined(item.edges, item.counts, sigma=sigma, split=item.split)
+        item.edges = refined(item.edges, item.counts, sigma=sigma, split=item.split, unit=item.unit)

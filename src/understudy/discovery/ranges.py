@@ -19,9 +19,11 @@ from understudy.schema.coding.reading import days_since_epoch
 
 __all__ = [
     "BINS",
+    "MOST_CELLS",
     "SEEN",
     "Ranges",
     "combined",
+    "extended",
     "first_numbers",
     "first_years",
     "occupied",
@@ -56,6 +58,12 @@ LEAST = 3.0
 """Standard deviations of the noise that a range should hold."""
 TAIL = 0.005
 """Share of the rows that a tail beside few or frequent values has to hold."""
+WORTH = 0.5
+"""Standard deviations of the noise that a single value beside those that were found has to hold to be kept: about what an empty cell costs in a fit. Ranges have to hold one."""
+ALONE, DENSE = 250, 3.0
+"""A range that holds so many times as much for its width as both its neighbours is split into single values, if it has at most the first number of them."""
+SHORT = 15
+"""A range in which numbers end, and which has at most so many possible values, is split into these."""
 MOST_CELLS = 4_000
 """More cells are not asked for in one round."""
 
@@ -112,9 +120,14 @@ def first_numbers(
     found: set[Decimal] = {Decimal(0)}
     if has_zero or whole:
         found.add(unit)
+    if whole and max((power for _, power, _ in heavy), default=0) <= 1:
+        # each digit by itself, and the numbers after them where none of two digits stands out: cells cost nothing
+        one = has_zero or (1, 0) in [item[:2] for item in heavy]
+        found |= {unit * k for k in range(1, 11 if (1, 1) in [item[:2] for item in heavy] or not one else 21)}
     for sign, power, many in heavy:
         low = Decimal(10) ** power
-        inside = split_numbers(low, 10 * low, min(many / (SEEN * sigma), 90), unit=unit)
+        parts = 9.0 if whole and not power else min(many / (SEEN * sigma), 90)
+        inside = split_numbers(low, 10 * low, parts, unit=unit)
         found |= {sign * edge for edge in (low, *inside, 10 * low)}
     powers = [power for _, power, _ in heavy] or [0]
     least, most = min(power for _, power, _ in known), max(power for _, power, _ in known)
@@ -259,8 +272,11 @@ def refined(
     *,
     sigma: float,
     split: Callable[[Edge, Edge, float], list[Edge]],
+    unit: Edge | None = None,
 ) -> list[Edge]:
     """Return the edges for the next round: ranges are split into as many parts as the noise of that round allows.
+
+    A range that holds far more than both its neighbours, and a short one in which the numbers end, is split into single values (``unit`` is the step between them): a frequent value may be in it, and cells cost nothing.
 
     ``counts`` has a cell below the first edge, one per range, one above the last edge, and one for what is in no range.
     """
@@ -270,8 +286,30 @@ def refined(
         parts = float(inside[place]) / (SEEN * sigma)
         if parts < 2 or len(found) > MOST_CELLS:
             break
+        if unit is not None and (
+            _dense(edges, inside, place, unit) or _ends(edges, inside, place, unit, sigma)
+        ):
+            parts = max(parts, float((edges[place + 1] - edges[place]) / unit))
         found += split(edges[place], edges[place + 1], min(parts, float(MOST_CELLS)))
     return sorted(set(found))
+
+
+def _dense(edges: Sequence[Edge], inside: Array, place: int, unit: Edge) -> bool:
+    """Whether a range of not too many values holds far more for its width than each of its neighbours."""
+    if (edges[place + 1] - edges[place]) / unit > ALONE:
+        return False
+
+    def density(k: int) -> float:
+        return float(inside[k]) / float(edges[k + 1] - edges[k]) if 0 <= k < len(inside) else 0.0
+
+    return density(place) > DENSE * max(0.0, density(place - 1), density(place + 1))
+
+
+def _ends(edges: Sequence[Edge], inside: Array, place: int, unit: Edge, sigma: float) -> bool:
+    """Whether a range of few possible values is where the numbers end, as far as can be told from noise: the last answers of a scale, such as 10 to 12."""
+    beyond = inside[place + 1 :]
+    few = (edges[place + 1] - edges[place]) / unit <= SHORT
+    return bool(few and float(beyond.sum()) <= 2 * sigma * max(1, len(beyond)) ** 0.5)
 
 
 def combined(
@@ -356,7 +394,7 @@ def settled(
     reach = _reach(inside, noise, held)
     if reach is None:
         return None
-    first, last = reach
+    first, last = extended(edges, inside, noise, reach, finest, tails)
     rows = float(inside[first : last + 1].sum())
     enough = max(rows / BINS, 1.0)
     single = np.array([edge in alone for edge in edges[:-1]]) & (inside > np.maximum(enough, 4 * noise))
@@ -398,6 +436,46 @@ def settled(
                 high = edges[above.pop(0)]
             made.append(high)
     return Ranges(tuple(made), _stands_out(counts, sigma, below, 2.0), _stands_out(counts, sigma, above, 2.0))
+
+
+def extended(
+    edges: Sequence[Edge],
+    inside: Array,
+    noise: Array,
+    reach: tuple[int, int],
+    step: Edge | None,
+    tails: Callable[[Edge, Edge], tuple[Edge | None, Edge | None]],
+) -> tuple[int, int]:
+    """Return a reach with the cells beside it that hold more, together, than they cost: single values, and ranges where the tails are; none below zero beside others.
+
+    What a cell holds that is left out is lost in every pair of columns, or drawn where it is not; one that is empty takes a little noise.
+
+    Examples
+    --------
+    >>> edges, noise = [0, 1, 2, 3, 4, 5, 10], np.full(6, 20.0)
+    >>> extended(edges, np.array([30.0, 0, 500, 5, 40, 90]), noise, (2, 2), 1, lambda low, high: (None, None))
+    (0, 4)
+    >>> extended(edges, np.array([30.0, 0, 500, 5, 40, 90]), noise, (2, 2), 1, lambda low, high: (None, 10))
+    (0, 5)
+    """
+    first, last = reach
+    while True:
+        low, high = tails(edges[first], edges[last + 1])
+        more = []
+        for places in (range(first - 1, -1, -1), range(last + 1, len(inside))):
+            gains = [0.0]
+            for k in places:
+                single = edges[k + 1] - edges[k] == step and (edges[k] >= 0 or edges[first] < 0)
+                near = (low is not None and low <= edges[k] < edges[first]) or (
+                    high is not None and edges[last] < edges[k + 1] <= high
+                )
+                if not (single or near):
+                    break
+                gains.append(gains[-1] + float(inside[k] - (WORTH if single else 1.0) * noise[k]))
+            more.append(int(np.argmax(gains)))
+        if more == [0, 0]:
+            return first, last
+        first, last = first - more[0], last + more[1]
 
 
 def _one_by_one(edges: list[Edge], step: Edge, *, rows: float, sigma: float) -> list[Edge]:

@@ -11,7 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from understudy.discovery.ranges import (
+    MOST_CELLS,
     combined,
+    extended,
     first_numbers,
     refined,
     round_number,
@@ -192,3 +194,102 @@ def test_every_first_edge_is_a_possible_number(unit: str) -> None:
     )
     assert len(edges) > 5
     assert not [edge for edge in edges if edge % Decimal(unit)]
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(3, 40), st.sampled_from(["1", "0.1"]), st.booleans())
+def test_what_is_kept_beside_a_reach_lies_beside_it(seed: int, cells: int, unit: str, negative: bool) -> None:
+    """Whatever the counts: the reach that was found stays, what is added touches it, and nothing below zero is added to numbers above it."""
+    rng = np.random.default_rng(seed)
+    widths = rng.choice([1, 1, 1, 5, 50], cells)
+    start = -int(widths[: cells // 2].sum()) if negative else 0
+    edges = [start * Decimal(unit), *((start + int(far)) * Decimal(unit) for far in widths.cumsum())]
+    first = int(rng.integers(0, cells))
+    last = int(rng.integers(first, cells))
+    inside, noise = rng.normal(0, 200, cells), rng.uniform(1, 100, cells)
+
+    def tails(low: Decimal, high: Decimal) -> tuple[Decimal | None, Decimal | None]:
+        return tails_of_numbers(low, high, least=Decimal(0), unit=Decimal(unit))
+
+    step = Decimal(1) if unit == "1" else None
+    low, high = extended(edges, inside, noise, (first, last), step, tails)
+    assert 0 <= low <= first <= last <= high < cells
+    assert edges[first] < 0 or edges[low] >= 0
+    if low < first:
+        assert inside[low:first].sum() > 0
+    if high > last:
+        assert inside[last + 1 : high + 1].sum() > 0
+
+
+def test_a_rare_value_at_the_end_of_a_short_range_is_kept() -> None:
+    """An answer of 60 rows beside answers of hundreds, with noise of 50, is no sure value; left out it would be lost in every pair."""
+    edges = [Decimal(k) for k in range(11)]
+    counts = np.array([0.0, 60.0, 400.0, 300.0, *[-10.0] * 7, 0.0, 0.0])
+    found = settled(edges, counts, sigma=np.full(len(counts), 50.0), sure=4.0, finest=Decimal(1))
+    assert found is not None
+    assert found.edges[0] == 0
+    assert found.edges[-1] == 3
+
+
+def test_digits_are_always_asked_for_one_by_one() -> None:
+    """Cells cost nothing, and two digits in one cell could not be told apart by a fit."""
+    decades = [(sign, power, 0.0) for sign in (1, -1) for power in range(-6, 15)]
+    for one, zero in ((300.0, 0.0), (300.0, 400.0), (0.0, 400.0)):
+        known = [(sign, power, one if (sign, power) == (1, 0) else many) for sign, power, many in decades]
+        edges = first_numbers(
+            known, sure=250.0, sigma=100.0, rows=700.0, whole=True, unit=Decimal(1), zero=zero
+        )
+        assert {Decimal(digit) for digit in range(11)} <= set(edges)
+
+
+@pytest.mark.parametrize(("held", "found"), [(2_000.0, True), (600.0, False)])
+def test_a_range_that_stands_out_is_searched_for_a_frequent_value(held: float, found: bool) -> None:
+    """A top code of 501 among numbers of three digits: its range of 25 holds many times what the ranges beside it do."""
+    edges = [Decimal(25 * k) for k in range(41)]
+    counts = np.concatenate([[0.0], np.full(40, 220.0), [0.0, 0.0]])
+    counts[1 + edges.index(Decimal(500))] = held
+    finer = refined(
+        edges,
+        counts,
+        sigma=100.0,
+        split=lambda low, high, parts: split_numbers(low, high, parts, unit=Decimal(1)),
+        unit=Decimal(1),
+    )
+    assert ({Decimal(501), Decimal(502)} <= set(finer)) is found
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.floats(0.0, 1e9), st.sampled_from(["1", "0.01"]))
+def test_a_question_never_has_more_cells_than_it_may(seed: int, most: float, unit: str) -> None:
+    """Whatever the counts: the edges of the round before stay, and hardly more than the most cells are asked for."""
+    rng = np.random.default_rng(seed)
+    edges = [Decimal(int(edge)) for edge in np.unique(rng.integers(0, 10**6, 60))]
+    counts = rng.uniform(-1, 1, len(edges) + 2) * most
+    finer = refined(
+        edges,
+        counts,
+        sigma=10.0,
+        split=lambda low, high, parts: split_numbers(low, high, parts, unit=Decimal(unit)),
+        unit=Decimal(unit),
+    )
+    assert set(edges) <= set(finer)
+    assert len(finer) <= 2 * MOST_CELLS + 2
+
+
+def test_the_last_answers_of_a_scale_are_asked_for_one_by_one() -> None:
+    """Answers 1 to 12, most of them 10 to 12: the first round sees no two digits, or one range of them, in which the numbers end."""
+    decades = [(sign, power, 0.0) for sign in (1, -1) for power in range(-6, 15)]
+    unseen = [(sign, power, 500.0 if (sign, power) == (1, 0) else many) for sign, power, many in decades]
+    edges = first_numbers(unseen, sure=400.0, sigma=50.0, rows=800.0, whole=True, unit=Decimal(1), zero=0.0)
+    assert {Decimal(number) for number in range(1, 21)} <= set(edges)
+    coarse = [Decimal(edge) for edge in (0, 1, 5, 10, 25, 50, 100)]
+    for beyond, single in ((0.0, True), (400.0, False)):
+        counts = np.array([0.0, 0.0, 60.0, 90.0, 600.0, beyond, 0.0, 0.0, 0.0])
+        finer = refined(
+            coarse,
+            counts,
+            sigma=70.0,
+            split=lambda low, high, parts: split_numbers(low, high, parts, unit=Decimal(1)),
+            unit=Decimal(1),
+        )
+        assert ({Decimal(10), Decimal(11), Decimal(12), Decimal(13)} <= set(finer)) is single
