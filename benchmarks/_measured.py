@@ -97,7 +97,7 @@ RUNS = (
     _run(
         "for-column-methods",
         "accuracy.for_column",
-        "--methods sift,mst,privbayes,aim,gem,rap --workloads weight:8 --tables adult15,acs13,bank,hmeq --seeds 1 --cpu-limit 60 "
+        "--methods sift,mst,privbayes,aim,gem,rap --workloads weight:8 --tables adult15,acs13,bank,hmeq --seeds 3 --cpu-limit 60 "
         "--out .benchmarks/for_column_methods",
     ),
     _run("single-columns", "accuracy.single_columns"),
