@@ -95,9 +95,10 @@ RUNS = (
     ),  # needs environments and hours: a run without --no-run adds cells
     _run("for-column", "accuracy.for_column", "--write"),
     _run(
-        "for-column-sift",
+        "for-column-methods",
         "accuracy.for_column",
-        "--methods sift --workloads weight:8 --tables adult15,acs13,bank,hmeq --seeds 1 --out .benchmarks/for_column_sift",
+        "--methods sift,mst,privbayes,aim,gem,rap --workloads weight:8 --tables adult15,acs13,bank,hmeq --seeds 3 --cpu-limit 60 "
+        "--out .benchmarks/for_column_methods",
     ),
     _run("single-columns", "accuracy.single_columns"),
     _run("within-bins", "accuracy.within_bins"),

@@ -1,7 +1,7 @@
 """A stand-in for predicting one column: does a workload around it help (``synth --target COLUMN``)?
 
-Fits on four fifths of a public table, draws as many rows, trains boosted trees on them and tests on the fifth that was kept:
-area under the ROC curve, against that of trees trained on the real rows. Workloads: all triples alike, and the one that ``--target`` makes.
+Fits on four fifths of a public table, draws as many rows, trains boosted trees and a logistic regression on them and tests on the fifth that was kept:
+area under the ROC curve, against that of the same trained on the real rows. Workloads: all triples alike, and the one that ``--target`` makes.
 The tables on which the weight was chosen and those on which it is reported are disjoint. Resumable; the tables are
 public, and nothing of this is a release.
 
@@ -14,7 +14,7 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -67,10 +67,16 @@ def workload_of(domain: Domain, column: str, name: str) -> Workload:
     return predicting(domain, column, weight=float(name.partition(":")[2]))
 
 
-def auc(train: Codes, test: Codes, column: str, seed: int) -> float:
-    """Return the area under the ROC curve of boosted trees trained on one table and tested on another."""
+def areas(train: Codes, test: Codes, column: str, sizes: Mapping[str, int], seed: int) -> tuple[float, float]:
+    """Return the areas under the ROC curve of boosted trees and of logistic regression, trained on one table and tested on another.
+
+    The regression sees an indicator of each code.
+    """
     from sklearn.ensemble import HistGradientBoostingClassifier
+    from sklearn.linear_model import LogisticRegression
     from sklearn.metrics import roc_auc_score
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder
 
     def parts(codes: Codes) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         features = np.column_stack([values for name, values in codes.items() if name != column])
@@ -79,9 +85,16 @@ def auc(train: Codes, test: Codes, column: str, seed: int) -> float:
     features, labels = parts({name: train[name] for name in test})
     unseen, truth = parts(test)
     if len(np.unique(labels)) < 2:
-        return 0.5
-    made = HistGradientBoostingClassifier(max_iter=100, random_state=seed).fit(features, labels)
-    return float(roc_auc_score(truth, made.predict_proba(unseen)[:, 1]))
+        return 0.5, 0.5
+    codes = [np.arange(size) for name, size in sizes.items() if name != column and name in test]
+    encoder = OneHotEncoder(categories=codes, handle_unknown="ignore")
+    trees = HistGradientBoostingClassifier(max_iter=100, random_state=seed)
+    regression = make_pipeline(encoder, LogisticRegression(max_iter=300))
+    found = [
+        float(roc_auc_score(truth, made.fit(features, labels).predict_proba(unseen)[:, 1]))
+        for made in (trees, regression)
+    ]
+    return found[0], found[1]
 
 
 def fit_cell(spec: Record) -> Record:
@@ -103,8 +116,17 @@ def fit_cell(spec: Record) -> Record:
             used = {"seconds": time.perf_counter() - wall, "cpu_seconds": time.process_time() - cpu}
     except CpuLimit:
         return {"status": "timeout", "timeout": spec["cpu_limit"]}
-    found = auc(dict(train), test, column, spec["seed"])
-    return {"status": "ok", "auc": found, "error": 1 - found, **used, "peak_mb": peak_mb()}
+    domain = rows.schema.domain
+    sizes = dict(zip(domain.names, domain.sizes, strict=True))
+    trees, regression = areas(dict(train), test, column, {name: sizes[name] for name in test}, spec["seed"])
+    return {
+        "status": "ok",
+        "auc": trees,
+        "auc_regression": regression,
+        "error": 1 - trees,
+        **used,
+        "peak_mb": peak_mb(),
+    }
 
 
 def _run(spec: Record, *, timeout: float) -> Record:
@@ -134,29 +156,40 @@ def markdown(records: Sequence[Record]) -> str:
     return "\n".join(text)
 
 
-def distances(records: Sequence[Record]) -> str:
-    """Return how far each method is from training on real rows, with the workload of ``--for``, and its mean over the tables that all have."""
+JUDGES = {"auc": "boosted trees", "auc_regression": "logistic regression"}
+
+
+def distances(records: Sequence[Record], judge: str) -> str:
+    """Return how far each method is from training on real rows, with the workload of ``--for``, and its mean if it finished on all tables."""
     found: dict[str, dict[str, list[float]]] = {}
     for record in records:
         if record["status"] == "ok" and (record["method"] == "real" or record["workload"] == FOR):
-            found.setdefault(record["method"], {}).setdefault(record["table"], []).append(record["auc"])
-    real = found.pop("real", {})
-    tables = [name for name in TARGETS if all(name in own for own in [real, *found.values()])]
-    text = [f"| rows from | {' | '.join(tables)} | mean AUC |", "|---|" + "---|" * (len(tables) + 1)]
-    for method, own in {"real": real, **found}.items():
-        means = [float(np.mean(own[name])) for name in tables]
+            found.setdefault(record["method"], {}).setdefault(record["table"], []).append(record[judge])
+    real = {name: float(np.mean(values)) for name, values in found.pop("real", {}).items()}
+    tables = [name for name in TARGETS if name in real and any(name in own for own in found.values())]
+    text = [
+        f"| rows from ({JUDGES[judge]}) | {' | '.join(tables)} | mean AUC |",
+        "|---|" + "---|" * (len(tables) + 1),
+    ]
+    whole = np.mean([real[name] for name in tables]) if tables else float("nan")
+    text.append(f"| real | {' | '.join(f'{real[name]:.4f}' for name in tables)} | {whole:.4f} |")
+    for method, own in found.items():
+        means = {name: float(np.mean(values)) for name, values in own.items()}
         cells = [
-            f"{mean:.4f}" if method == "real" else f"{mean:.4f} ({mean - float(np.mean(real[name])):+.4f})"
-            for mean, name in zip(means, tables, strict=True)
+            f"{means[name]:.4f} ({means[name] - real[name]:+.4f})" if name in means else "did not finish"
+            for name in tables
         ]
-        text.append(f"| {method} | {' | '.join(cells)} | {np.mean(means) if means else float('nan'):.4f} |")
+        mean = f"{np.mean([means[name] for name in tables]):.4f}" if len(means) == len(tables) else "-"
+        text.append(f"| {method} | {' | '.join(cells)} | {mean} |")
     return "\n".join(text)
 
 
 def report(records: Sequence[Record], *, write: bool) -> None:
     """Print the table and what ``--target`` gains; with ``write`` keep the runs as ``docs/measured/data/for-column.csv``."""
     print("\n" + markdown(records))
-    print("\n" + distances(records))
+    for judge in JUDGES:
+        if all(judge in record for record in records if record["status"] == "ok"):
+            print("\n" + distances(records, judge))
     for tables, what in ((DEVELOPMENT, "development"), (REPORTED, "reported")):
         gains = []
         for table in tables:
@@ -176,7 +209,17 @@ def report(records: Sequence[Record], *, write: bool) -> None:
                 f"from {min(gains):+.4f} to {max(gains):+.4f}."
             )
     if write:
-        columns = ("table", "method", "workload", "epsilon", "seed", "status", "auc", "cpu_seconds")
+        columns = (
+            "table",
+            "method",
+            "workload",
+            "epsilon",
+            "seed",
+            "status",
+            "auc",
+            "auc_regression",
+            "cpu_seconds",
+        )
         rows = [[item.get(name, "") for name in columns] for item in records]
         print(f"Wrote {keep_table('for-column', columns, rows).name}.")
 
@@ -192,11 +235,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--workloads", type=_words, default=["all-3way", FOR])
     parser.add_argument("--epsilon", type=float, default=1.0)
     parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument(
+        "--cpu-limit", type=float, default=CPU_LIMIT, help="seconds of CPU that a fit may take"
+    )
     parser.add_argument("--write", action="store_true", help="keep the runs under docs/measured")
     given = parser.parse_args(arguments)
     data = find_data(given.data)
     print(NOTICE)
-    common = {"delta": DELTA, "options": None, "data": str(data), "cpu_limit": CPU_LIMIT}
+    common = {"delta": DELTA, "options": None, "data": str(data), "cpu_limit": given.cpu_limit}
     tables = ["hmeq"] if given.quick else given.tables
     grid = [(table, "real", "all-3way", 0) for table in tables]
     grid += list(product(tables, given.methods, given.workloads, range(1 if given.quick else given.seeds)))
@@ -205,7 +251,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for t, m, w, s in grid
     ]
     path = given.out / "results.jsonl"
-    run_all(cells, path, timeout=CPU_LIMIT, run=_run)
+    run_all(cells, path, timeout=given.cpu_limit, run=_run)
     report(list(read_records(path).values()), write=given.write)
     return 0
 

@@ -69,7 +69,9 @@ def total_is_public(schema: Schema, unit: Unit) -> bool:
     return schema.row_count is not None or unit.keeps_rows
 
 
-def direct_weights(accounting: Accounting, importance: Sequence[float], cells: Sequence[int]) -> list[float]:
+def direct_weights(
+    accounting: Accounting, importance: Sequence[float], cells: Sequence[float]
+) -> list[float]:
     """Return cost shares that minimise the expected weighted L1 error of independent measurements.
 
     The expected L1 error of a marginal with ``n`` cells is proportional to ``n`` times the noise scale.

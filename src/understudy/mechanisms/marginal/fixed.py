@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import kve
 from threadpoolctl import threadpool_limits
 
-from understudy.curator import Curator
+from understudy.curator import Curator, scalar_noise
 from understudy.engine import GraphicalModel, estimate, model_cells
 from understudy.engine.graphical.targets import estimate_total
 from understudy.marginals import Measurement
+from understudy.mechanisms.allocation import direct_weights
 from understudy.mechanisms.base import support_of
 from understudy.mechanisms.marginal.fields import field_posterior, shrunk_cells
 from understudy.mechanisms.marginal.look import RareCounts, count_rare
+from understudy.privacy import Noise
 from understudy.schema import Clique, Domain, Schema
 
 # ----------------------------------------------------------------------------------------
@@ -52,6 +57,8 @@ _SLOPE_STEPS, _LARGEST_STEP, _LARGEST_SLOPE = 25, 1.0, 20.0
 """Of the search for an association: most steps, the largest step, and the largest slope that is believed."""
 _SEED = 1e-3
 """Part of the records expected by chance that is left in every cell: what is zero could not be scaled."""
+_FURTHEST = 3.0
+"""Deviations from the mean at which the place of a code ends in a sum of products: noise is in proportion to the largest product."""
 
 
 def margins_of(
@@ -91,6 +98,7 @@ def smooth_pairs(
     margins: Mapping[str, Array],
     allowed: Sequence[tuple[Clique, Mask]],
     total: float,
+    associations: Mapping[Clique, Association] = MappingProxyType({}),
 ) -> list[Measurement]:
     """Return targets for an estimate: margins, smoothed pairs that agree with them, other tables as measured.
 
@@ -106,25 +114,35 @@ def smooth_pairs(
         Combinations of values that may occur.
     total
         Number of records.
+    associations
+        Measured sums of products, which the smoothed pairs are to have.
     """
-    pairs: dict[Clique, tuple[Array, float]] = {}
-    others: list[Measurement] = []
-    for item in measurements:
-        if len(item.clique) == 2 and item.values.size <= MAX_CELLS:
-            values, known = pairs.get(item.clique, (np.zeros(item.values.shape), 0.0))
-            pairs[item.clique] = (values + item.values / item.variance, known + 1.0 / item.variance)
-        elif len(item.clique) != 1 or item.clique[0] not in margins:
-            others.append(item)
+    pairs = {clique: pair for clique, pair in _pairs_of(measurements).items() if pair[0].size <= MAX_CELLS}
+    others = [
+        item
+        for item in measurements
+        if item.clique not in pairs and (len(item.clique) != 1 or item.clique[0] not in margins)
+    ]
     fixed = {name: _positive(values, total) for name, values in margins.items()}
     with threadpool_limits(
         1
     ):  # the matrices are small: threads of a loaded machine would wait for each other
         smoothed = [
-            _smoothed(schema, clique, values / known, 1.0 / known, fixed, allowed, total)
-            for clique, (values, known) in pairs.items()
+            _smoothed(schema, clique, values, variance, fixed, allowed, total, associations.get(clique))
+            for clique, (values, variance) in pairs.items()
         ]
     ones = [Measurement((name,), values, "gaussian", 1.0) for name, values in fixed.items()]
     return [*ones, *smoothed, *others]
+
+
+def _pairs_of(measurements: Sequence[Measurement]) -> dict[Clique, tuple[Array, float]]:
+    """Return each table of two columns with the variance of a cell; those measured more than once are averaged."""
+    sums: dict[Clique, tuple[Array, float]] = {}
+    for item in measurements:
+        if len(item.clique) == 2:
+            values, known = sums.get(item.clique, (np.zeros(item.values.shape), 0.0))
+            sums[item.clique] = (values + item.values / item.variance, known + 1.0 / item.variance)
+    return {clique: (values / known, 1.0 / known) for clique, (values, known) in sums.items()}
 
 
 def _smoothed(
@@ -135,6 +153,7 @@ def _smoothed(
     margins: Mapping[str, Array],
     allowed: Sequence[tuple[Clique, Mask]],
     total: float,
+    association: Association | None,
 ) -> Measurement:
     """Return one pair without most of its noise, with the given margins and without forbidden cells."""
     left, right = (margins[name] for name in clique)
@@ -142,13 +161,28 @@ def _smoothed(
     for columns, cells in allowed:
         if columns == clique:
             mask &= cells
-    expected = _rake(np.where(mask, np.outer(left, right) / total, 0.0), left, right)
-    expected = _associated(noisy, expected, mask, variance, [_line(schema, name) for name in clique])
+    chance = _rake(np.where(mask, np.outer(left, right) / total, 0.0), left, right)
+    expected = _associated(noisy, chance, mask, variance, [_line(schema, name) for name in clique])
     kernels = [_kernels(schema, name) for name in clique]
     table = expected + _interaction(noisy, expected, mask, variance, kernels)
     table = _nearest(table, mask, left, right) + _SEED * expected + 1e-9
     table = _rake(np.where(mask, table, 0.0), left, right)
+    if association is not None:
+        table = _tilted(table, association.products, association.wanted(noisy, variance, chance))
     return Measurement(clique, table, "gaussian", _REST * math.sqrt(variance))
+
+
+def _tilted(table: Array, products: Array, wanted: float) -> Array:
+    """Return the table scaled by ``exp(s products)``, its margins kept, so that the sum of the products is the one wanted (Newton)."""
+    left, right = table.sum(axis=1), table.sum(axis=0)
+    for _ in range(_SLOPE_STEPS):
+        size = float((_centred(table, products) * products).sum())
+        gap = wanted - float((table * products).sum())
+        if not size > 0 or abs(gap) < 1e-6 * size:
+            break
+        step = min(_LARGEST_STEP, max(-_LARGEST_STEP, gap / size))
+        table = _rake(table * np.exp(step * products), left, right, rounds=15)
+    return table
 
 
 def _positive(values: Array, total: float) -> Array:
@@ -231,6 +265,101 @@ def _line(schema: Schema, name: str) -> Array:
     return line
 
 
+@dataclass(frozen=True, eq=False)
+class Association:
+    """A measured sum over the records: of the product of the places that two values have in their columns.
+
+    Attributes
+    ----------
+    products
+        The product for each combination of codes.
+    value
+        The noisy sum.
+    noise
+        What was added to it.
+    """
+
+    products: Array
+    value: float
+    noise: Noise
+
+    def wanted(self, noisy: Array, variance: float, chance: Array) -> float:
+        """Return the sum that a smoothed table is to have: what the measured sum and the noisy table say together, shrunk towards chance by its variance."""
+        own, spread = variance * float(np.square(self.products).sum()), self.noise.variance
+        seen, start = float((noisy * self.products).sum()), float((chance * self.products).sum())
+        gap = (self.value * own + seen * spread) / (own + spread) - start
+        left = own * spread / (own + spread)
+        return start + (gap - left / gap if gap * gap > left else 0.0)
+
+
+def measure_associations(
+    curator: Curator,
+    measurements: Sequence[Measurement],
+    *,
+    importance: Mapping[Clique, float],
+    total: float,
+    cost: float,
+) -> dict[Clique, Association]:
+    """Measure how each measured pair of columns goes together: the sum of the products of both places over the records.
+
+    A place is how many standard deviations a value lies from its column's mean, both by the noisy tables, at most `_FURTHEST`. The noise of such a
+    sum that is computed from a noisy table grows with the table's cells; one number that a record moves by no more than the largest
+    product has several times less for the same cost. The share of a pair is that of a table with as many cells as a unit can
+    move the sum (:func:`~understudy.mechanisms.allocation.direct_weights`). Returns nothing, and spends nothing, where no pair has places.
+
+    Privacy
+    -------
+    Places follow from released tables and public facts, so each sum is a count of cells with public weights
+    (`SealedCounts.sum`), measured for its part of ``cost`` (`Curator.measure_scalars`).
+    """
+    places = {
+        name: _places(curator.schema, name, values)
+        for name, (values, _) in margins_of(curator.domain, measurements, total).items()
+    }
+    products = {
+        clique: np.outer(*(places[name] for name in clique))
+        for clique in _pairs_of(measurements)
+        if importance.get(clique, 0.0) > 0
+    }
+    products = {clique: table for clique, table in products.items() if table.any()}
+    if not products:
+        return {}
+    counts = curator.counts_many(list(products))
+    sealed = [item.sum(table) for item, table in zip(counts, products.values(), strict=True)]
+    weights = direct_weights(
+        curator.accounting,
+        [importance[clique] for clique in products],
+        [item.sensitivity for item in sealed],
+    )
+    noise = [
+        scalar_noise(curator.accounting, part, item.sensitivity)
+        for part, item in zip(curator.accounting.split(cost, weights), sealed, strict=True)
+    ]
+    values = curator.measure_scalars(
+        sealed, noise=noise, purpose=f"measure {len(sealed)} associations of pairs"
+    )
+    return {
+        clique: Association(table, value, kind)
+        for (clique, table), value, kind in zip(products.items(), values, noise, strict=True)
+    }
+
+
+def _places(schema: Schema, name: str, values: Array) -> Array:
+    """Return how many deviations each code of a column lies from the mean; zero where codes have no place on a line."""
+    column, line = schema.column(name), _line(schema, name)
+    count = column.value_count
+    if not line.any():
+        return line
+    numbers = getattr(column, "midpoints", None)
+    if numbers is None or column.kind == "date":
+        numbers = np.arange(count, dtype=np.float64)
+    shares = np.maximum(values[:count], _LEAST)
+    shares = shares / shares.sum()
+    away = np.asarray(numbers, dtype=np.float64) - float(shares @ numbers)
+    line[:count] = np.clip(away / math.sqrt(float(shares @ np.square(away))), -_FURTHEST, _FURTHEST)
+    return line
+
+
 def _interaction(
     noisy: Array, expected: Array, mask: Mask, variance: float, kernels: Sequence[tuple[Array, ...]]
 ) -> Array:
@@ -286,10 +415,10 @@ def _field(
 
 _MOST = 64
 """Most rare values that are counted."""
+_MOST_CELLS = 16
+"""Most cells with Laplace noise whose sum is not taken for normal."""
 _DOUBT = 0.15
-"""Relative error of an estimated number of records with two rare values, beside that of the smoothed tables."""
-_FIT = 6.0
-"""Variance of single smoothed cells, in units of that with which they enter the estimate."""
+"""Relative error of an estimated number of records with two rare values, beside that of the measured tables."""
 
 
 def measure_rare(
@@ -297,8 +426,8 @@ def measure_rare(
 ) -> RareCounts | None:
     """Count the values that noisy tables show in fewer than a share ``below`` of the records.
 
-    The rarest come first and get the least noise: precision is inverse to the count that the tables show (or to its
-    standard deviation, where that is larger), so that the *relative* errors of the rarest are alike. A unit pays for the classes
+    The rarest come first and get the least noise: precision is inverse to the count that the tables show (to the root of the sum of
+    its square and its variance, so that noise alone makes nothing look rare), so that the *relative* errors of the rarest are alike. A unit pays for the classes
     that it can change, the one or two with the least noise (`rare_epsilon`), so all further classes have the noise of the last of these:
     it costs nothing. Returns None, and spends nothing, if no value is that rare.
 
@@ -309,7 +438,7 @@ def measure_rare(
     """
     found = []
     for name, (values, variance) in margins_of(curator.domain, measurements, total).items():
-        seen = np.maximum(values, math.sqrt(variance))
+        seen = np.sqrt(np.square(np.maximum(values, 0.0)) + variance)
         found += [(float(seen[code]), name, int(code)) for code in np.flatnonzero(seen < below * total)]
     found = sorted(found)[:_MOST]
     if not found:
@@ -325,33 +454,36 @@ def measure_rare(
 
 
 def with_rare(
-    pairs: Mapping[Clique, Measurement],
-    margins: Mapping[str, Array],
+    pairs: Mapping[Clique, tuple[Array, float]],
     unbiased: Mapping[str, tuple[Array, float]],
     rare: RareCounts,
     total: float,
 ) -> dict[str, Array]:
     """Return margins in which rare values have their own counts, averaged with what the tables say.
 
-    A class leaves out the records of earlier classes. How many of those have the value is taken from ``pairs``,
-    smoothed tables of two columns, or is as many as chance would have it; the more there are, the less the class is
-    trusted, since records with three of the values are left out more than once and the tables err. The
-    other values of a column are scaled so that its sum stays.
+    A class leaves out the records of earlier classes. How many of those have the value is estimated from ``pairs``, noisy tables of
+    two columns with the variance of a cell (`_shared`); the more there are, the less the class is trusted, since records with three of
+    the values are left out more than once and the tables err. The other values of a column are scaled so that its sum stays.
     """
-    result = {name: values.copy() for name, values in margins.items()}
-    seen: list[tuple[str, int, float]] = []
+    result = {name: values.copy() for name, (values, _) in unbiased.items()}
+    seen: dict[str, dict[int, float]] = {}
     for place, (name, code) in enumerate(rare.values):
         own = max(0.0, float(rare.counts[place]))
-        shared = [_both(pairs, (name, code, own), other, total) for other in seen if other[0] != name]
-        both = sum(number for number, _ in shared)
-        noise = 2.0 * float(rare.scales[place]) ** 2 + both + (_DOUBT * both) ** 2
-        noise += sum(doubt for _, doubt in shared)
         values, variance = unbiased[name]
+        shared = [
+            _shared(pairs, (name, code, own), other, known, total)
+            for other, known in seen.items()
+            if other != name
+        ]
+        both = sum(number for number, _ in shared)
+        noise = (
+            2.0 * float(rare.scales[place]) ** 2 + (_DOUBT * both) ** 2 + sum(doubt for _, doubt in shared)
+        )
         count = ((own + both) / noise + values[code] / variance) / (1.0 / noise + 1.0 / variance)
         result[name][code] = max(0.0, count)
-        seen.append((name, code, max(0.0, count)))
-    for name in {name for name, _, _ in seen}:
-        codes = [code for column, code, _ in seen if column == name]
+        seen.setdefault(name, {})[code] = max(0.0, count)
+    for name, known in seen.items():
+        codes = list(known)
         rest = np.ones(len(result[name]), dtype=bool)
         rest[codes] = False
         common = float(result[name][rest].sum())
@@ -360,19 +492,53 @@ def with_rare(
     return result
 
 
-def _both(
-    pairs: Mapping[Clique, Measurement],
-    first: tuple[str, int, float],
-    second: tuple[str, int, float],
+def _shared(
+    pairs: Mapping[Clique, tuple[Array, float]],
+    value: tuple[str, int, float],
+    other: str,
+    known: Mapping[int, float],
     total: float,
 ) -> tuple[float, float]:
-    """Return about how many records have both values, and the variance of that; at most its square and itself."""
-    for (name, code, _), (other, match, _) in ((first, second), (second, first)):
-        table = pairs.get((name, other))
-        if table is not None:
-            found = float(table.values[code, match])
-            return found, min(_FIT * table.variance, found * found + found)
-    return first[2] * second[2] / max(total, 1.0), 0.0
+    """Return about how many records have a value and one of some rare values of another column, and the variance of that.
+
+    The noisy cells as they were measured err without bias; smoothed or cut at zero they would say that any two rare values go together.
+    Beforehand ``o`` records are thought likely in proportion to ``(o + e)^-2``, ``e`` being what chance would have: near that as a rule, and any
+    number if the cells are clear about it.
+    """
+    name, code, own = value
+    codes, most = list(known), max(1.0, sum(known.values()))
+    number = np.unique(
+        np.concatenate([np.linspace(0.0, min(most, 400.0), 400), np.geomspace(1.0, most, 400)])
+    )
+    log = -2.0 * np.log(number + max(_LEAST, own * most / total))
+    for clique in ((name, other), (other, name)):
+        if clique in pairs:
+            table, variance = pairs[clique]
+            cells = (table if clique[0] == name else table.T)[code, codes]
+            away = np.abs(number - cells.sum()) / math.sqrt(variance)
+            log = log + _unlikely(away, len(codes))
+    belief = np.exp(log - log.max()) * np.gradient(number)
+    belief /= belief.sum()
+    mean = float(belief @ number)
+    return mean, float(belief @ np.square(number - mean))
+
+
+def _unlikely(away: Array, cells: int) -> Array:
+    """Return the logarithm, up to a constant, of the density of a sum of so many cells with Laplace noise of variance 1.
+
+    Of ``k`` cells it is ``|x|^(k-1/2) K_(k-1/2)(|x|)`` in units of the scale: far numbers are more likely than under normal noise, which takes its
+    place for many cells.
+
+    Examples
+    --------
+    >>> one = _unlikely(np.array([1.0, 3.0]), 1)
+    >>> round(float(one[0] - one[1]), 6) == round(2 * math.sqrt(2), 6)
+    True
+    """
+    if cells > _MOST_CELLS:
+        return np.asarray(-0.5 * np.square(away) / cells)
+    scaled, order = np.maximum(away * math.sqrt(2.0), 1e-3), cells - 0.5
+    return np.asarray(order * np.log(scaled) + np.log(kve(order, scaled)) - scaled)
 
 
 def model_note(schema: Schema, cliques: Sequence[Clique], *, max_model_mb: float) -> tuple[int, str]:
@@ -467,22 +633,20 @@ def estimate_smoothed(
     *,
     rare: RareCounts | None,
     max_model_mb: float,
+    associations: Mapping[Clique, Association] = MappingProxyType({}),
 ) -> GraphicalModel:
     """Estimate again, with the noise taken out of pairs and rare values set to their own counts.
 
     The number of records with each value is what the measured tables say without bias. The first estimate knows that
     counts are not negative, which makes it overrate rare values: noise in their empty cells only adds.
-    Overlaps of rare values are read off tables smoothed with these numbers, which are then smoothed again.
     """
     total = base.total
     unbiased = margins_of(curator.domain, measurements, total)
     margins = {name: values for name, (values, _) in unbiased.items()}
     support = support_of(curator.schema)
-    targets = smooth_pairs(curator.schema, measurements, margins, support, total)
     if rare is not None:
-        pairs: dict[Clique, Measurement] = {item.clique: item for item in targets if len(item.clique) == 2}
-        margins = with_rare(pairs, margins, unbiased, rare, total)
-        targets = smooth_pairs(curator.schema, measurements, margins, support, total)
+        margins = with_rare(_pairs_of(measurements), unbiased, rare, total)
+    targets = smooth_pairs(curator.schema, measurements, margins, support, total, associations)
     return _estimate(curator, targets, total=total, max_model_mb=max_model_mb)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -14,7 +15,14 @@ from understudy.inference import History
 from understudy.marginals import Statistic, Workload
 from understudy.mechanisms.allocation import direct_weights, noises, require_cells, workload_for
 from understudy.mechanisms.base import Fitted, Plan, Progress, Synthesizer, planned, total_deviation
-from understudy.mechanisms.marginal.fixed import estimate_fixed, estimate_smoothed, measure_rare, model_note
+from understudy.mechanisms.marginal.fixed import (
+    Association,
+    estimate_fixed,
+    estimate_smoothed,
+    measure_associations,
+    measure_rare,
+    model_note,
+)
 from understudy.mechanisms.marginal.look import RareCounts
 from understudy.mechanisms.options import at_least, positive, refuse, shares, unused
 from understudy.mechanisms.rounds import require_fixed
@@ -49,6 +57,10 @@ class GaussianWorkload(Synthesizer):
         marginals show in fewer than ``rare_below`` of the records are counted once more, in disjoint classes.
     rare_below
         The share of records below which a value is rare.
+    association_share
+        Share of the budget for how the columns of each measured pair go together; needs ``smooth``. The sum over the records of the
+        product of both places, in deviations from their column's mean, is measured by itself and kept by the smoothed pair: covariances, and so the
+        coefficients of regressions, get several times less noise than from the tables.
     measured
         Marginals that are measured instead of the workload's, for those who know which ones say most; the workload is then what drawn rows are fitted to.
     prior
@@ -60,7 +72,8 @@ class GaussianWorkload(Synthesizer):
     Nothing is chosen from the data, and ``prior`` is public. Marginal ``r`` gets noise that costs at most its share of the
     budget, the shares come from public sizes and weights, and they add up to the budget
     (sequential composition in each accounting). Rare values are chosen from the noisy marginals and
-    counted for their share of the budget (`understudy.mechanisms.marginal.look.count_rare`; adaptive composition within the
+    counted for their share of the budget (`understudy.mechanisms.marginal.look.count_rare`), and the places whose products are summed
+    follow from the noisy marginals (`understudy.mechanisms.marginal.fixed.measure_associations`; adaptive composition within the
     curator's filter). The rest is post-processing.
 
     Examples
@@ -83,12 +96,13 @@ class GaussianWorkload(Synthesizer):
     smooth: bool = False
     rare_share: float = 0.0
     rare_below: float = 0.005
+    association_share: float = 0.0
     measured: Workload | None = None
     prior: GraphicalModel | None = None
 
     def __post_init__(self) -> None:
         refuse(
-            shares(self, "rare_share", zero=True),
+            shares(self, "rare_share", "association_share", zero=True),
             shares(self, "rare_below"),
             positive(self, "max_model_mb"),
             at_least(self, 1, "max_cells"),
@@ -97,6 +111,12 @@ class GaussianWorkload(Synthesizer):
         )
         if self.rare_share and not self.smooth:
             raise BudgetError("rare_share needs smooth: counts of rare values enter the smoothed estimate.")
+        if self.association_share and not self.smooth:
+            raise BudgetError("association_share needs smooth: associations are kept by the smoothed pairs.")
+        if not self.rare_share + self.association_share < 1:
+            raise BudgetError(
+                "rare_share and association_share together must be less than 1: marginals are measured first."
+            )
 
     def expected_noise(self, schema: Schema, unit: Unit, accounting: Accounting, cost: float) -> float:
         """Return the deviations of the cells of all marginals."""
@@ -144,20 +164,29 @@ class GaussianWorkload(Synthesizer):
                 f"{self.rare_share:.3g} of the budget counts values found in fewer than {self.rare_below:.3g} of the "
                 "rows once more."
             )
+        if self.association_share:
+            notes.append(
+                f"{self.association_share:.3g} of the budget measures how the columns of each pair go together."
+            )
         return notes
 
-    def _parts(self, accounting: Accounting, total: float) -> tuple[float, float]:
-        """Divide a cost between the marginals and the counts of rare values."""
-        if not self.rare_share:
-            return total, 0.0
-        tables, rare = accounting.split(total, [1.0 - self.rare_share, self.rare_share])
-        return tables, rare
+    def _parts(self, accounting: Accounting, total: float) -> tuple[float, float, float]:
+        """Divide a cost between the marginals, the counts of rare values and the associations."""
+        shares = [1.0 - self.rare_share - self.association_share, self.rare_share, self.association_share]
+        parts = iter(accounting.split(total, [share for share in shares if share]))
+        tables, rare, associations = (next(parts) if share else 0.0 for share in shares)
+        return tables, rare, associations
+
+    @property
+    def _wanted(self) -> Workload | None:
+        """The marginals that are measured."""
+        return self.workload if self.measured is None else self.measured
 
     def _design(
         self, domain: Domain, unit: Unit, accounting: Accounting, total: float
     ) -> list[tuple[Clique, Noise]]:
         """Divide a cost over the marginals that have a weight."""
-        workload = workload_for(self.workload if self.measured is None else self.measured, domain)
+        workload = workload_for(self._wanted, domain)
         heavy = [(clique, weight) for clique, weight in workload if weight > 0]
         cliques = [clique for clique, _ in heavy]
         require_cells(domain, cliques, self.max_cells, method=self.name)
@@ -167,7 +196,7 @@ class GaussianWorkload(Synthesizer):
         return list(zip(cliques, noises(accounting, unit, total, shares), strict=True))
 
     def _fit(self, curator: Curator, *, progress: Progress) -> Fitted:
-        tables, rest = self._parts(curator.accounting, curator.remaining)
+        tables, rest, linear = self._parts(curator.accounting, curator.remaining)
         design = self._design(curator.domain, curator.unit, curator.accounting, tables)
         progress("counting", 0.1)
         sealed = curator.counts_many([clique for clique, _ in design])
@@ -178,20 +207,36 @@ class GaussianWorkload(Synthesizer):
         progress("estimating", 0.5)
         model = estimate_fixed(curator, measurements, max_model_mb=self.max_model_mb, prior=self.prior)
         rare: RareCounts | None = None
+        associations: dict[Clique, Association] = {}
         if self.smooth:
             progress("smoothing", 0.7)
             if rest:
                 rare = measure_rare(
                     curator, measurements, total=model.total, below=self.rare_below, cost=rest
                 )
-            model = estimate_smoothed(curator, measurements, model, rare=rare, max_model_mb=self.max_model_mb)
+            if linear:
+                associations = measure_associations(
+                    curator,
+                    measurements,
+                    importance=dict(workload_for(self._wanted, curator.domain)),
+                    total=model.total,
+                    cost=linear,
+                )
+            model = estimate_smoothed(
+                curator,
+                measurements,
+                model,
+                rare=rare,
+                associations=associations,
+                max_model_mb=self.max_model_mb,
+            )
         progress("done", 1.0)
         return Fitted(
             model,
             measurements,
             workload=workload_for(self.workload, curator.domain),
             history=History.planned(len(measurements)),
-            statistics=() if rare is None else _released(rare),
+            statistics=(*([] if rare is None else _released(rare)), *_sums(associations)),
         )
 
 
@@ -202,4 +247,17 @@ def _released(rare: RareCounts) -> list[Statistic]:
             f"records with {name} code {code}, less earlier rare values", np.array([count]), "laplace", scale
         )
         for (name, code), count, scale in zip(rare.values, rare.counts, rare.scales.tolist(), strict=True)
+    ]
+
+
+def _sums(associations: Mapping[Clique, Association]) -> list[Statistic]:
+    """Return the measured associations as they are kept in the model, each with its noise."""
+    return [
+        Statistic(
+            f"sum of the products of {left} and {right}, in deviations",
+            np.array([item.value]),
+            item.noise.kind,
+            item.noise.scale,
+        )
+        for (left, right), item in associations.items()
     ]
