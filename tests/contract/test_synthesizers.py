@@ -99,7 +99,16 @@ def fit(
 ) -> tuple[Model, Curator]:
     case = case_of(name)
     curator = curator_for(name, case.frame(n), budget, unit, seed=seed)
-    return synthesizer(name).fit(curator, budget), curator
+    before = _standing(curator)
+    model = synthesizer(name).fit(curator, budget)
+    assert _standing(curator) == before, f"{name} changed the total or the facts of the ledger"
+    return model, curator
+
+
+def _standing(curator: Curator) -> tuple[object, ...]:
+    """What a fit has to leave as it was: charges are all that it adds."""
+    ledger = curator.ledger
+    return ledger.budget, ledger.totals(), ledger.facts, ledger.invariants()
 
 
 @pytest.mark.parametrize("budget", BUDGETS)
