@@ -362,3 +362,63 @@ class Problems:
         """Raise ``error`` with all collected problems, or return if there are none."""
         if self.items:
             raise error(self.heading + ":\n" + "\n".join(f"  - {item}" for item in self.items))
+
+
+def place_of(error: BaseException, package: str = "") -> str:
+    """Return where an error arose, as ``module:line``: in its deepest frame, or in the deepest one of a package.
+
+    It is empty where the error never passed through that package.
+
+    Examples
+    --------
+    >>> try:
+    ...     int("x")
+    ... except ValueError as error:
+    ...     place_of(error).rpartition(":")[2], place_of(error, "numpy")
+    ('2', '')
+    """
+    found, step = "", error.__traceback__
+    while step is not None:
+        module = str(step.tb_frame.f_globals.get("__name__"))
+        if not package or module.partition(".")[0] == package:
+            found = f"{module}:{step.tb_lineno}"
+        step = step.tb_next
+    return found
+
+
+def described_fault(error: BaseException, package: str = "") -> str:
+    """Return class, text and place of an error, for errors about public or made-up facts alone.
+
+    The place is the deepest one inside a package where the error passed through it, and otherwise the deepest one. A name that is not there is
+    followed by a similar one that is.
+
+    Examples
+    --------
+    >>> try:
+    ...     "a".uper()
+    ... except AttributeError as error:
+    ...     described_fault(error).partition(" at ")[0]
+    "AttributeError ('str' object has no attribute 'uper'; did you mean 'upper'?)"
+    """
+    text = str(error).rstrip(".")
+    close = _similar_name(error)
+    if close:
+        text += f"; did you mean {close!r}?"
+    place = place_of(error, package) or place_of(error)
+    return f"{type(error).__name__} ({text})" + (f" at {place}" if place else "")
+
+
+def _similar_name(error: BaseException) -> str:
+    """Return a name that is there and looks like the one that an error says is not, as Python does for errors that nobody catches."""
+    from difflib import get_close_matches
+
+    known: Iterable[str] = ()
+    if isinstance(error, AttributeError) and error.obj is not None:
+        known = [name for name in dir(error.obj) if not name.startswith("_")]
+    elif isinstance(error, NameError):
+        step = error.__traceback__
+        while step is not None:
+            known, step = {*step.tb_frame.f_locals, *step.tb_frame.f_globals}, step.tb_next
+    missing = getattr(error, "name", None)
+    close = get_close_matches(missing, known, n=1) if isinstance(missing, str) else []
+    return close[0] if close else ""

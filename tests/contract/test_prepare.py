@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -190,6 +192,24 @@ def test_the_author_of_a_method_is_not_told_to_repair_the_installation(
     assert isinstance(error, UnusableMethod)
     assert "Repair the installation" not in str(error)
     assert f"divide what curator.remaining says, in {Greedy.__module__}" in str(error)
+    assert re.search(rf" at {Greedy.__module__}:\d+\. Nothing was charged", str(error)), error
+
+
+@dataclass(frozen=True, kw_only=True)
+class Misspelt(LaplaceTable):
+    """Asks its curator for something that has another name."""
+
+    def _fit(self, curator: Curator, *, progress: Progress) -> Fitted:
+        return curator.mesure_many([])  # type: ignore[attr-defined, no-any-return]
+
+
+def test_the_trial_says_where_a_fault_is_and_what_may_have_been_meant(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(_trial, "_tried", set())
+    _, error = charged(lambda curator: Misspelt().fit(curator, PureDP(1.0)), PureDP(1.0))
+    line = inspect.getsourcelines(Misspelt._fit)[1] + 1
+    assert f"did you mean 'measure_many'?) at {Misspelt.__module__}:{line}. Nothing was charged" in str(error)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,6 +26,7 @@ from understudy.errors import (
     UnusableMethod,
     UsageError,
     WorkloadError,
+    described_fault,
 )
 from understudy.inference import History
 from understudy.marginals import Measurement, Statistic, Workload
@@ -144,8 +145,8 @@ def try_out(method: Synthesizer, schema: Schema, budget: Budget, accounting: str
             if foreign and isinstance(error, BudgetExceeded):
                 advice = f"It asked for more than the budget of a fit: divide what curator.remaining says, in {type(method).__module__}. {advice}"
             raise UnusableMethod(
-                f"{method.name} does not work here: a trial on made-up records ended in {type(error).__name__} "
-                f"({error}). Nothing was charged. {advice}"
+                f"{method.name} does not work here: a trial on made-up records ended in "
+                f"{described_fault(error, type(method).__module__.partition('.')[0])}. Nothing was charged. {advice}"
             ) from error
         _tried.add((type(method), kind, width, accounting, options))
 
