@@ -16,6 +16,7 @@
     │   ├── LedgerCorrupted                 a ledger whose hash chain does not hold
     │   └── LedgerMismatch                  a ledger that belongs to another table, unit or budget
     ├── LookFailed (RuntimeError)           a look at the records that failed after it was charged
+    ├── SealedError (TypeError)             a sealed value that was to be read, compared or changed
     ├── WorkloadError (ValueError)          cliques or workloads that do not fit the schema
     ├── WrongPairing (ValueError)           a combining rule that is not valid for how the sets were made
     ├── DomainTooLarge (ValueError)         a model that would not fit in memory
@@ -61,6 +62,7 @@ __all__ = [
     "OutputError",
     "Problems",
     "SchemaError",
+    "SealedError",
     "SignatureError",
     "UnderstudyError",
     "UnknownMethod",
@@ -217,6 +219,15 @@ class LookFailed(UnderstudyError, RuntimeError):
     code: ClassVar[str] = "US-LOOK-01"
     advice: ClassVar[str] = (
         "The charge stands. Rehearse the same command on a simulated table to find the cause without looking at the records again."
+    )
+
+
+class SealedError(UnderstudyError, TypeError):
+    """A sealed value was to be read, compared or changed; its message is the same whatever the value is."""
+
+    code: ClassVar[str] = "US-LOOK-02"
+    advice: ClassVar[str] = (
+        "Ask the curator to measure, test or choose; nothing else is told of exact values. A mechanism of another package is repaired by its author."
     )
 
 

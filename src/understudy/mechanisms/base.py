@@ -22,6 +22,7 @@ from understudy.errors import (
     BudgetExceeded,
     DomainTooLarge,
     NoSuchGuarantee,
+    SealedError,
     UnderstudyError,
     UnusableMethod,
     UsageError,
@@ -203,7 +204,7 @@ def _serves(trial: Synthesizer, budget: Budget, width: int) -> bool:
     """Try a mechanism with options that may not fit made-up tables; say whether it took one."""
     try:
         return _try(trial, budget, width)
-    except (BudgetError, UnusableMethod):
+    except (BudgetError, SealedError, UnusableMethod):
         raise
     except UnderstudyError:  # refused in words: the options may be for other tables
         return False
