@@ -25,7 +25,7 @@
     ├── SignatureError (ValueError)         a key, signature or statement that cannot be used
     │   └── ApprovalMissing                 a specification that lacks an approval it requires
     ├── UnknownMethod (LookupError)         no synthesizer of that name
-    ├── UnusableMethod (RuntimeError)       a synthesizer that does not work on this machine
+    ├── UnusableMethod (RuntimeError)       a synthesizer or criterion that does not work here
     ├── MissingExtra (ImportError)          an optional dependency that is not installed
     ├── UnsupportedSystem (RuntimeError)    an operating system that lacks what is needed
     └── OutputError (OSError)               a file that cannot be written
@@ -311,10 +311,12 @@ class UnknownMethod(UnderstudyError, LookupError):
 
 
 class UnusableMethod(UnderstudyError, RuntimeError):
-    """A synthesizer does not work with this installation on this machine; found out before anything was charged."""
+    """A synthesizer, or a criterion of another package, does not work with this installation on this machine; found out before anything was charged."""
 
     code: ClassVar[str] = "US-METHOD-02"
-    advice: ClassVar[str] = "Install what the message names or choose another method; nothing was spent."
+    advice: ClassVar[str] = (
+        "Install or repair what the message names, or choose another method; nothing was spent."
+    )
 
 
 class MissingExtra(UnderstudyError, ImportError):
