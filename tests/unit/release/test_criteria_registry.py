@@ -179,6 +179,31 @@ def test_a_criterion_from_elsewhere_that_claims_too_little_is_refused_before_any
             assert not book.charged
 
 
+class RoundedConfig(PeakConfig):
+    def build(self, context: CriterionContext) -> Peak:
+        return Rounded(name=self.name, threshold=self.threshold, column=self.column)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rounded(Peak):
+    """Gives doubles for exact numbers."""
+
+    def slack(self, real: RecordTypes, synthetic: RecordTypes) -> float:  # type: ignore[override]
+        return float(super().slack(real, synthetic)) + 0.1
+
+
+def test_a_criterion_from_elsewhere_whose_slack_is_a_double_is_refused_before_anything_is_charged(
+    outside: Install, tmp_path: Path
+) -> None:
+    outside(peak=f"{HERE}RoundedConfig")
+    path = tmp_path / "people.ledger"
+    with pytest.raises(BudgetError, match=r"slack of the criterion 'top' .*Rounded\) is a double"):
+        run_release(with_peak("pass-only"), ledger=path, source=people(), randomness=SeededRandomness(3))
+    if path.exists():
+        with Ledger.open(path) as book:
+            assert not book.charged
+
+
 class MisspeltConfig(PeakConfig):
     def build(self, context: CriterionContext) -> Peak:
         return Misspelt(name=self.name, threshold=self.threshold, column=self.column)
