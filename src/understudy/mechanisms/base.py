@@ -668,7 +668,7 @@ class Synthesizer(ABC):
 
     def options(self) -> dict[str, Any]:
         """Return the options of this mechanism as plain values, for the model file."""
-        return {field.name: _plain(getattr(self, field.name)) for field in fields(self)}  # type: ignore[arg-type]
+        return {field.name: plain(getattr(self, field.name)) for field in fields(self)}  # type: ignore[arg-type]
 
 
 def _in_groups(own: Callable[..., Any]) -> Callable[..., Any]:
@@ -739,12 +739,12 @@ def _require_fitted(method: Synthesizer, fitted: object) -> None:
         )
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Turn an option into something JSON can hold."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, Sequence):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     describe = getattr(value, "to_plain", None)
     return describe() if callable(describe) else repr(value)
 

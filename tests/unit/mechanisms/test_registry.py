@@ -158,3 +158,11 @@ def test_options_of_other_packages_that_fit_are_taken(outside) -> None:
     assert made.options() == {
         "k": 4, "share": 1, "flavour": "plain", "thorough": True, "columns": ["age"], "form": "neither is compared",
     } | Independent().options()  # fmt: skip
+
+
+def test_options_of_other_packages_are_described_as_their_docstring_does(outside) -> None:
+    outside(elsewhere=f"{__name__}:Elsewhere")
+    said = {item.name: (item.default, item.required, item.text) for item in method("elsewhere").options()}
+    assert said["k"] == (3, False, "How many.")
+    assert said["share"] == (None, False, "What else there is.")
+    assert said["form"] == ("one", False, "")
