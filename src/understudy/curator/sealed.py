@@ -487,7 +487,7 @@ class SealedCounts(Sealed):
         return SealedScalar(entropy_of(self._exact), sensitivity=_widened(sensitivity, 2 * ENTROPY_WIDTH))
 
     def mutual_information(self, left: Iterable[str]) -> SealedScalar:
-        """Return the mutual information in nats between some columns of the clique and the others.
+        """Return the mutual information in nats between some columns of the clique (a list, or the name of one) and the others.
 
         Sensitivity: :func:`~understudy.curator.sealed.mutual_information_sensitivity`, and twice what three entropies
         (:data:`ENTROPY_WIDTH`) and their sum may be off.
@@ -503,7 +503,7 @@ class SealedCounts(Sealed):
         return SealedScalar(max(0.0, exact), sensitivity=_widened(sensitivity, 8 * ENTROPY_WIDTH))
 
     def dependence(self, left: Iterable[str]) -> SealedScalar:
-        """Return ``1/2 sum |c - c_left c_right / n|``: how many rows independence gets wrong (score R, PrivBayes).
+        """Return ``1/2 sum |c - c_left c_right / n|``, of some columns (a list, or the name of one) and the others: how many rows independence gets wrong (score R, PrivBayes).
 
         Sensitivity. Write ``e = c_left c_right / n`` for the independent table. *Add one row to n*: ``c`` moves by
         1 in L1. Before dividing, ``c_left c_right`` gains at most ``2n + 1`` in L1, so
@@ -567,7 +567,7 @@ class SealedCounts(Sealed):
 
     def _two_sides(self, left: Iterable[str]) -> tuple[IntArray, IntArray, IntArray]:
         """Flatten into a table of the chosen columns by the others, with both margins."""
-        chosen = set(left)
+        chosen = {left} if isinstance(left, str) else set(left)  # a text is one column
         if not chosen or not chosen < set(self.clique):
             raise BudgetError(f"The left side must be some but not all of the columns {self.clique}.")
         front = [i for i, name in enumerate(self.clique) if name in chosen]
