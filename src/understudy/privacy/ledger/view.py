@@ -40,7 +40,7 @@ class LedgerView:
     >>> seen = LedgerView(Ledger.in_memory(budget=PureDP(1.0), unit=Unit.add_remove()))
     >>> seen.remaining
     1.0
-    >>> seen.change_total(PureDP(50.0), who="the owner", why="as agreed")
+    >>> seen.change_total(PureDP(50.0), who="the owner", why="as agreed")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     understudy.errors.BudgetError: The ledger of a curator can be read, not written (change_total). ...
     """
