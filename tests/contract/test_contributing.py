@@ -118,6 +118,20 @@ def test_a_mechanism_that_opens_records_in_another_file_of_its_package_breaks_th
     assert "helper.py:" in done.stdout
 
 
+def test_a_choice_that_is_told_as_planned_breaks_the_contract(tmp_path: Path) -> None:
+    env = _installed(tmp_path, "Add a mechanism that chooses")
+    file = tmp_path / "tree.py"
+    told = "history=History((len(first), len(second)) if second else (len(first),))"
+    text = file.read_text(encoding="utf-8")
+    assert told in text
+    file.write_text(text.replace(told, "history=History.planned(len(first) + len(second))"), encoding="utf-8")
+    words = "-n0 -q -p no:cacheprovider tests/contract/test_synthesizers.py -k chosen-tree and choice_in_its_middle"
+    command = [sys.executable, "-m", "pytest", *words.split(" ", 6)]
+    done = subprocess.run(command, capture_output=True, text=True, env=env, cwd=ROOT)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "some made before and some after a choice" in done.stdout
+
+
 FAULTY = """
 import helper
 from chain import Chain as Honest
