@@ -36,6 +36,7 @@ from understudy.privacy.events import (
     Thresholded,
     ZcdpEvent,
 )
+from understudy.privacy.ledger.view import LedgerView
 
 GRID = 2e-4
 _LARGEST = 60.0  # losses beyond this are not worth a grid; nothing in the suite promises as little
@@ -161,7 +162,7 @@ def tolerance(acts: Acts) -> float:
     return GRID * (acts.rounded + 1)
 
 
-def recompute(ledger: Ledger) -> int:
+def recompute(ledger: Ledger | LedgerView) -> int:
     """Hold a ledger to the referee and return how many charges were recomputed.
 
     The referee's epsilon for all charges is at most ours, whichever accounting is the tightest, and within the promise if that has an

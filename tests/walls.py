@@ -11,6 +11,8 @@ import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
 
+from understudy.privacy.ledger.view import WRITING
+
 ROOMS_OF_MECHANISMS = {
     "errors",
     "_compile",
@@ -28,6 +30,7 @@ ROOMS_OF_MECHANISMS = {
 """What mechanisms import, beside one another. None of these hands out a record but the curator, under seal."""
 
 SOURCE = Path(__file__).parents[1] / "src" / "understudy"
+LEDGER_VIEW = SOURCE / "privacy" / "ledger" / "view.py"
 
 
 def _kept(path: Path) -> set[str]:
@@ -45,8 +48,10 @@ def _kept(path: Path) -> set[str]:
     return {name for name in found if name.startswith("_") and not name.startswith("__")}
 
 
-BEHIND_THE_DOOR = set().union(*map(_kept, [*(SOURCE / "curator").glob("*.py"), *SOURCE.rglob("look.py")]))
-"""What curators, sealed values and conversations keep to themselves: all of it, read off their source."""
+BEHIND_THE_DOOR = set().union(
+    *map(_kept, [*(SOURCE / "curator").glob("*.py"), LEDGER_VIEW, *SOURCE.rglob("look.py")])
+)
+"""What curators, sealed values, conversations and the view of a ledger keep to themselves: all of it, read off their source."""
 OF_A_CURATOR = _kept(SOURCE / "curator" / "curator.py") - {"_rows", "_unit"} | {"_exact"}
 """Not even of ``self``: a function may be called with a curator in that place. Its unit and public number of rows are no secrets."""
 # Mechanisms describe noise; only the curator and the looks may draw it.
@@ -64,6 +69,11 @@ NOISE_DOOR = {
 CONVERSATIONS = {"Training", "Panel", "Part"}
 # Modules that draw; their names are at NOISE_DOOR, and the modules themselves are not for mechanisms either.
 DRAWING = {"randomness", "selection", "kernels", "bigint"}
+
+# Whoever opens a ledger by its path can write to it; a curator hands out a view.
+LEDGERS = {"Ledger", "remember_measured", "declare_rows", "copy_invariants", "find_ledger", "ledger_at"}
+WRITES = WRITING - {"close", "note"}
+"""What writes to a ledger and is no method of anything else; the others are refused where a ledger is named."""
 
 OWN = {"self", "cls"}
 BY_NAME = {"getattr", "setattr", "delattr", "hasattr", "attrgetter", "methodcaller"}
@@ -159,6 +169,12 @@ def _of_node(node: ast.AST) -> Iterator[str]:
         above = isinstance(node.value, ast.Call) and getattr(node.value.func, "id", "") == "super"
         if not (own or above) or node.attr in OF_A_CURATOR or node.attr == "__dict__":
             yield f"opens .{node.attr} of {ast.unparse(node.value)}"
+    if (
+        isinstance(node, ast.Attribute)
+        and node.attr in WRITING
+        and (node.attr in WRITES or "ledger" in ast.unparse(node.value).lower())
+    ):
+        yield f"writes to a ledger (.{node.attr} of {ast.unparse(node.value)})"
     if isinstance(node, ast.MatchClass):
         yield from (f"opens .{name}" for name in node.kwd_attrs if name.startswith("_"))
     if isinstance(node, ast.Name) and node.id in AROUND:
@@ -188,6 +204,8 @@ def _of_node(node: ast.AST) -> Iterator[str]:
                 yield f"imports {alias.name} of understudy.{room}, where mechanisms have no business"
             if alias.name in NOISE_DOOR:
                 yield f"imports {alias.name}: only the curator draws noise"
+            if alias.name in LEDGERS:
+                yield f"imports {alias.name}: ledgers are written by the curator and by whoever holds them"
             if any(part.startswith("_") for part in (*rest.split(".")[1:], alias.name)):
                 yield f"imports the private name {alias.name}"
 

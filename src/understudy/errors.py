@@ -16,6 +16,7 @@
     │   ├── LedgerCorrupted                 a ledger whose hash chain does not hold
     │   └── LedgerMismatch                  a ledger that belongs to another table, unit or budget
     ├── LookFailed (RuntimeError)           a look at the records that failed after it was charged
+    ├── SealedError (TypeError)             a sealed value that was to be read, compared or changed
     ├── WorkloadError (ValueError)          cliques or workloads that do not fit the schema
     ├── WrongPairing (ValueError)           a combining rule that is not valid for how the sets were made
     ├── DomainTooLarge (ValueError)         a model that would not fit in memory
@@ -24,7 +25,7 @@
     ├── SignatureError (ValueError)         a key, signature or statement that cannot be used
     │   └── ApprovalMissing                 a specification that lacks an approval it requires
     ├── UnknownMethod (LookupError)         no synthesizer of that name
-    ├── UnusableMethod (RuntimeError)       a synthesizer that does not work on this machine
+    ├── UnusableMethod (RuntimeError)       a synthesizer or criterion that does not work here
     ├── MissingExtra (ImportError)          an optional dependency that is not installed
     ├── UnsupportedSystem (RuntimeError)    an operating system that lacks what is needed
     └── OutputError (OSError)               a file that cannot be written
@@ -61,6 +62,7 @@ __all__ = [
     "OutputError",
     "Problems",
     "SchemaError",
+    "SealedError",
     "SignatureError",
     "UnderstudyError",
     "UnknownMethod",
@@ -220,6 +222,15 @@ class LookFailed(UnderstudyError, RuntimeError):
     )
 
 
+class SealedError(UnderstudyError, TypeError):
+    """A sealed value was to be read, compared or changed; its message is the same whatever the value is."""
+
+    code: ClassVar[str] = "US-LOOK-02"
+    advice: ClassVar[str] = (
+        "Ask the curator to measure, test or choose; nothing else is told of exact values. A mechanism of another package is repaired by its author."
+    )
+
+
 class WorkloadError(UnderstudyError, ValueError):
     """Cliques or workloads that do not fit the schema."""
 
@@ -300,10 +311,12 @@ class UnknownMethod(UnderstudyError, LookupError):
 
 
 class UnusableMethod(UnderstudyError, RuntimeError):
-    """A synthesizer does not work with this installation on this machine; found out before anything was charged."""
+    """A synthesizer, or a criterion of another package, does not work with this installation on this machine; found out before anything was charged."""
 
     code: ClassVar[str] = "US-METHOD-02"
-    advice: ClassVar[str] = "Install what the message names or choose another method; nothing was spent."
+    advice: ClassVar[str] = (
+        "Install or repair what the message names, or choose another method; nothing was spent."
+    )
 
 
 class MissingExtra(UnderstudyError, ImportError):
@@ -362,3 +375,63 @@ class Problems:
         """Raise ``error`` with all collected problems, or return if there are none."""
         if self.items:
             raise error(self.heading + ":\n" + "\n".join(f"  - {item}" for item in self.items))
+
+
+def place_of(error: BaseException, package: str = "") -> str:
+    """Return where an error arose, as ``module:line``: in its deepest frame, or in the deepest one of a package.
+
+    It is empty where the error never passed through that package.
+
+    Examples
+    --------
+    >>> try:
+    ...     int("x")
+    ... except ValueError as error:
+    ...     place_of(error).rpartition(":")[2], place_of(error, "numpy")
+    ('2', '')
+    """
+    found, step = "", error.__traceback__
+    while step is not None:
+        module = str(step.tb_frame.f_globals.get("__name__"))
+        if not package or module.partition(".")[0] == package:
+            found = f"{module}:{step.tb_lineno}"
+        step = step.tb_next
+    return found
+
+
+def described_fault(error: BaseException, package: str = "") -> str:
+    """Return class, text and place of an error, for errors about public or made-up facts alone.
+
+    The place is the deepest one inside a package where the error passed through it, and otherwise the deepest one. A name that is not there is
+    followed by a similar one that is.
+
+    Examples
+    --------
+    >>> try:
+    ...     "a".uper()
+    ... except AttributeError as error:
+    ...     described_fault(error).partition(" at ")[0]
+    "AttributeError ('str' object has no attribute 'uper'; did you mean 'upper'?)"
+    """
+    text = str(error).rstrip(".")
+    close = _similar_name(error)
+    if close:
+        text += f"; did you mean {close!r}?"
+    place = place_of(error, package) or place_of(error)
+    return f"{type(error).__name__} ({text})" + (f" at {place}" if place else "")
+
+
+def _similar_name(error: BaseException) -> str:
+    """Return a name that is there and looks like the one that an error says is not, as Python does for errors that nobody catches."""
+    from difflib import get_close_matches
+
+    known: Iterable[str] = ()
+    if isinstance(error, AttributeError) and error.obj is not None:
+        known = [name for name in dir(error.obj) if not name.startswith("_")]
+    elif isinstance(error, NameError):
+        step = error.__traceback__
+        while step is not None:
+            known, step = {*step.tb_frame.f_locals, *step.tb_frame.f_globals}, step.tb_next
+    missing = getattr(error, "name", None)
+    close = get_close_matches(missing, known, n=1) if isinstance(missing, str) else []
+    return close[0] if close else ""

@@ -118,6 +118,82 @@ def test_a_mechanism_that_opens_records_in_another_file_of_its_package_breaks_th
     assert "helper.py:" in done.stdout
 
 
+def test_a_choice_that_is_told_as_planned_breaks_the_contract(tmp_path: Path) -> None:
+    env = _installed(tmp_path, "Add a mechanism that chooses")
+    file = tmp_path / "tree.py"
+    told = "history=History((len(first), len(second)) if second else (len(first),))"
+    text = file.read_text(encoding="utf-8")
+    assert told in text
+    file.write_text(text.replace(told, "history=History.planned(len(first) + len(second))"), encoding="utf-8")
+    words = "-n0 -q -p no:cacheprovider tests/contract/test_synthesizers.py -k chosen-tree and choice_in_its_middle"
+    command = [sys.executable, "-m", "pytest", *words.split(" ", 6)]
+    done = subprocess.run(command, capture_output=True, text=True, env=env, cwd=ROOT)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "some made before and some after a choice" in done.stdout
+
+
+FAULTY = """
+import helper
+from chain import Chain as Honest
+
+
+class Chain(Honest):
+    def _fit(self, curator, *, progress):
+        made = super()._fit(curator, progress=progress)
+        if "colour" not in curator.domain:  # not in the trial on made-up records
+            FAULT
+        return made
+"""
+
+
+@pytest.mark.parametrize(
+    ("fault", "code", "said"),
+    [
+        (
+            "raise ValueError('Zyrphelia')",
+            1,
+            "ValueError at faulty:10. This is a fault of the package acme-chain: whoever wrote it can repair it.",
+        ),
+        (
+            "helper.broken()",
+            1,
+            "KeyError at helper:2. This is a fault of the package acme-chain: whoever wrote it can repair it.",
+        ),
+        (
+            "curator.counts(curator.domain.names[:1]) < 3",
+            4,
+            "Sealed values cannot be compared; ask the curator",
+        ),
+        ("curator.measure_many(None, noise=[])", 1, "It was called by the package acme-chain at faulty:10"),
+    ],
+    ids=["its own", "in another file", "seal", "called"],
+)
+def test_a_fault_of_another_package_after_the_charge_is_called_its_own(
+    tmp_path: Path, fault: str, code: int, said: str
+) -> None:
+    """Before, it was called a fault of Understudy, and nothing was said of what was spent."""
+    env = _installed(tmp_path, "Add a mechanism") | {"UNDERSTUDY_HOME": str(tmp_path / "home")}
+    (tmp_path / "helper.py").write_text("def broken():\n    return {}['Zyrphelia']\n", encoding="utf-8")
+    (tmp_path / "faulty.py").write_text(FAULTY.replace("FAULT", fault), encoding="utf-8")
+    (info,) = tmp_path.glob("*.dist-info")
+    (info / "entry_points.txt").write_text(
+        "[understudy.methods]\nneighbour-chain = faulty:Chain\n", encoding="utf-8"
+    )
+    (info / "top_level.txt").write_text("chain\nfaulty\nhelper\n", encoding="utf-8")
+    frame, schema = load("toy", 300, seed=1)
+    frame.to_csv(tmp_path / "toy.csv", index=False)
+    schema.write(tmp_path / "schema.yaml")
+    words = "synth toy.csv --schema schema.yaml --method neighbour-chain --epsilon 1 --unit add-remove --out out.csv"
+    done = subprocess.run(
+        [sys.executable, "-m", "understudy.cli.main", *words.split()],
+        capture_output=True, text=True, env=env, cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == code, done.stderr
+    assert said in done.stderr
+    assert "Zyrphelia" not in done.stderr
+    assert code == 4 or "What the ledger shows as spent is spent." in done.stderr
+
+
 def test_the_command_line_takes_it_like_any_other(installed: dict[str, str], tmp_path: Path) -> None:
     listed = _run("understudy.cli.main", "methods", "--json", env=installed)
     assert '"neighbour-chain"' in listed

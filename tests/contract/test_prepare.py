@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
-from contract_cases import MIXED, OPTIONS_OF, case_of
+from contract_cases import MIXED, OPTIONS_OF, VARIANTS, case_of, made
 
 from understudy.curator import Curator
 from understudy.data import read_table
@@ -190,6 +192,82 @@ def test_the_author_of_a_method_is_not_told_to_repair_the_installation(
     assert isinstance(error, UnusableMethod)
     assert "Repair the installation" not in str(error)
     assert f"divide what curator.remaining says, in {Greedy.__module__}" in str(error)
+    assert re.search(rf" at {Greedy.__module__}:\d+\. Nothing was charged", str(error)), error
+
+
+@dataclass(frozen=True, kw_only=True)
+class Misspelt(LaplaceTable):
+    """Asks its curator for something that has another name."""
+
+    def _fit(self, curator: Curator, *, progress: Progress) -> Fitted:
+        return curator.mesure_many([])  # type: ignore[attr-defined, no-any-return]
+
+
+def test_the_trial_says_where_a_fault_is_and_what_may_have_been_meant(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(_trial, "_tried", set())
+    _, error = charged(lambda curator: Misspelt().fit(curator, PureDP(1.0)), PureDP(1.0))
+    line = inspect.getsourcelines(Misspelt._fit)[1] + 1
+    assert f"did you mean 'measure_many'?) at {Misspelt.__module__}:{line}. Nothing was charged" in str(error)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Faulty(LaplaceTable):
+    """Has a fault under an option, and counts its fits."""
+
+    fault: str = "none"
+    about: str | None = None
+    fits: ClassVar[list[str]] = []
+
+    def plan(self, schema: Schema, *, unit: Unit, budget: Budget) -> Any:
+        if self.about is not None:
+            schema.domain.size(self.about)
+        return super().plan(schema, unit=unit, budget=budget)
+
+    def _fit(self, curator: Curator, *, progress: Progress) -> Fitted:
+        Faulty.fits.append(self.fault)
+        made = super()._fit(curator, progress=progress)
+        if self.fault == "raises":
+            raise KeyError("after the charge")
+        return None if self.fault == "nothing" else made  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"), [("raises", "KeyError"), ("nothing", "_fit of laplace returned None")]
+)
+def test_a_fault_under_an_option_is_found_before_the_first_charge(
+    monkeypatch: pytest.MonkeyPatch, fault: str, said: str
+) -> None:
+    """Before, the trial had the usual options, whatever the user gave."""
+    monkeypatch.setattr(_trial, "_tried", set())
+    budget = PureDP(1.0)
+    assert charged(lambda curator: Faulty().fit(curator, budget), budget)[1] is None
+    charges, error = charged(lambda curator: Faulty(fault=fault).fit(curator, budget), budget)
+    assert charges == 0
+    assert isinstance(error, UnusableMethod)
+    assert said in str(error)
+
+
+def test_options_that_fit_no_made_up_table_leave_a_trial_with_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(_trial, "_tried", set())
+    budget, column = PureDP(1.0), MIXED.schema.domain.names[0]
+    method = Faulty(about=column, fault="else")
+    Faulty.fits.clear()
+    assert charged(lambda curator: method.fit(curator, budget), budget)[1] is None
+    assert Faulty.fits == ["else", "else"], "tried without the column, then fitted"
+    broken = Faulty(about=column, fault="raises")
+    charges, error = charged(lambda curator: broken.fit(curator, budget), budget)
+    assert charges == 0
+    assert isinstance(error, UnusableMethod)
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_variants_are_tried_with_their_options(name: str) -> None:
+    """No option with which the contract is kept is refused by the trial."""
+    made(name).prepare(case_of(name).schema, unit=Unit.add_remove(), budget=PureDP(1.0))
 
 
 def test_a_kernel_that_the_compiler_refuses_is_found_before_the_first_charge(

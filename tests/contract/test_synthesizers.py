@@ -25,7 +25,7 @@ from ledger_referee import recompute
 from understudy.curator import Curator
 from understudy.data import read_table
 from understudy.errors import BudgetError, BudgetExceeded, DomainNotPublic, NoSuchGuarantee, UnderstudyError
-from understudy.marginals import all_kway, workload_error
+from understudy.marginals import Measurement, all_kway, workload_error
 from understudy.mechanisms import Model, Synthesizer, load_model, method, methods
 from understudy.privacy import (
     GDP,
@@ -99,7 +99,16 @@ def fit(
 ) -> tuple[Model, Curator]:
     case = case_of(name)
     curator = curator_for(name, case.frame(n), budget, unit, seed=seed)
-    return synthesizer(name).fit(curator, budget), curator
+    before = _standing(curator)
+    model = synthesizer(name).fit(curator, budget)
+    assert _standing(curator) == before, f"{name} changed the total or the facts of the ledger"
+    return model, curator
+
+
+def _standing(curator: Curator) -> tuple[object, ...]:
+    """What a fit has to leave as it was: charges are all that it adds."""
+    ledger = curator.ledger
+    return ledger.budget, ledger.totals(), ledger.facts, ledger.invariants()
 
 
 @pytest.mark.parametrize("budget", BUDGETS)
@@ -299,6 +308,50 @@ class Watch:
             return draw(noise, shape, source)
 
         return drawing
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_no_step_of_the_history_has_a_choice_in_its_middle(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is measured after a choice may depend on what was measured before it: error bounds that took both for planned at once would be wrong.
+
+    A history that is left out assumes the worst, which is always right.
+    """
+    budget = PureDP(1.0) if accepts(name, PureDP(1.0)) else ApproxDP(1.0, 1e-6)
+    synthesizer(name).prepare(case_of(name).schema, unit=UNITS["add-remove"], budget=budget)
+    choices, after = 0, {}
+    choose, measure_many = Curator.choose, Curator.measure_many
+
+    def choosing(curator: Curator, *given: Any, **words: Any) -> int:
+        nonlocal choices
+        choices += 1
+        return choose(curator, *given, **words)
+
+    def measuring(curator: Curator, *given: Any, **words: Any) -> list[Measurement]:
+        made = measure_many(curator, *given, **words)
+        after.update({_answer_of(item): choices for item in made})
+        return made
+
+    monkeypatch.setattr(Curator, "choose", choosing)
+    monkeypatch.setattr(Curator, "measure_many", measuring)
+    model, _ = fit(name, budget, UNITS["add-remove"])
+    if model.history is None:
+        return
+    assert sum(model.history.batches) == len(model.measurements)
+    start = 0
+    for number, count in enumerate(model.history.batches, start=1):
+        step = model.measurements[start : start + count]
+        seen = {after[_answer_of(item)] for item in step if _answer_of(item) in after}
+        assert len(seen) <= 1, (
+            f"step {number} of the history has {count} measurements, some made before and some after a choice: say how many each step made, "
+            "History((before, after)), or leave the history out"
+        )
+        start += count
+
+
+def _answer_of(measurement: Measurement) -> tuple[tuple[str, ...], bytes]:
+    return measurement.clique, np.asarray(measurement.values, dtype=np.float64).tobytes()
 
 
 def _key(kind: str, scale: float) -> tuple[str, float]:

@@ -184,6 +184,22 @@ def test_methods_says_paper_section_and_law_of_each() -> None:
     assert "Did you mean 'mst'?" in understudy("methods", "mts").err
 
 
+def test_methods_says_of_each_option_its_default_and_what_it_is() -> None:
+    """Before, the options of a method stood in the manual alone, and those of other packages nowhere."""
+    from understudy.mechanisms import create, methods
+
+    for row in json.loads(understudy("methods", "--json").out):
+        for option in row["options"]:
+            assert option["text"].endswith("."), f"{row['method']}: {option['name']} is not described"
+            assert "`" not in option["text"]
+    (mst,) = (item for item in methods() if item.name == "mst")
+    assert {item.name: item.default for item in mst.options()} == create("mst").options()
+    shown = understudy("methods", "mst").out
+    for option in mst.options():
+        assert option.name in shown
+        assert option.text.split()[0] in shown
+
+
 def test_tables_in_a_pipe_keep_their_words(folder: Path) -> None:
     """Eighty columns, as a pipe has: the names of the columns must still be there."""
     import io

@@ -33,6 +33,7 @@ CODES = {
     "US-LEDGER-03": "LedgerMismatch",
     "US-LEDGER-04": "FolderInUse",
     "US-LOOK-01": "LookFailed",
+    "US-LOOK-02": "SealedError",
     "US-METHOD-01": "UnknownMethod",
     "US-METHOD-02": "UnusableMethod",
     "US-MODEL-01": "ModelFileError",

@@ -302,6 +302,16 @@ def test_only_the_release_seals_what_functions_compute() -> None:
         "from understudy.privacy import Laplace\nLaplace.draw = mine",
         "from understudy.privacy import SystemRandomness",
         "match x:\n    case S(_exact=y):\n        pass",
+        "curator.ledger.change_total(PureDP(50.0), who='the owner', why='as agreed')",
+        "book = curator.ledger\nbook.charge(event, purpose='nothing')",
+        "book = curator.ledger\nbook.record_invariant(subject='number of rows', value=3)",
+        "curator.ledger.note('said')",
+        "curator.ledger.close()",
+        "curator.ledger._written",
+        "raised = curator.ledger.change_total",
+        "from understudy.privacy import Ledger\nLedger.open(curator.ledger.path)",
+        "from understudy.privacy.ledger.ledger import Ledger as L",
+        "from understudy.privacy.invariants import declare_rows",
     ],
 )
 def test_the_check_sees_a_mechanism_that_leaves_its_room(tmp_path: Path, text: str) -> None:
@@ -320,6 +330,7 @@ class Good(Synthesizer):
         super().__post_init__()
         object.__setattr__(self, "share", float(self.share))
     def _fit(self, curator, *, progress):
+        log.close(curator.ledger.remaining)
         return self._parts(curator), type(self).__name__, getattr(self, "share")
 """
     (tmp_path / "good.py").write_text(good, encoding="utf-8")

@@ -16,7 +16,7 @@ import typer
 from understudy._system import require_posix
 from understudy.cli.entry import INTERRUPTED as _INTERRUPTED
 from understudy.cli.exits import Exit
-from understudy.errors import BudgetError, LedgerError, OutputError, UnderstudyError, UsageError
+from understudy.errors import BudgetError, LedgerError, OutputError, UnderstudyError, UsageError, place_of
 
 app = typer.Typer(
     name="understudy",
@@ -215,20 +215,44 @@ def _run() -> None:
     except Exception as fault:
         if hasattr(fault, "format_message"):  # the parser's own errors, whichever package they come from
             raise SystemExit(_misunderstood(fault)) from None
-        place = fault.__traceback__
-        while place is not None and place.tb_next is not None:
-            place = place.tb_next
-        where = (
-            f"{place.tb_frame.f_globals.get('__name__')}:{place.tb_lineno}"
-            if place is not None
-            else "unknown"
-        )
+        where = place_of(fault) or "unknown"
         log("fault", "error", kind=type(fault).__name__, where=where)
         sys.stderr.write(
-            f"error: an unexpected {type(fault).__name__} at {where}. This is a fault of Understudy; its details "
-            "are withheld because they could quote private data.\n"
+            f"error: an unexpected {type(fault).__name__} at {where}. {_whose(fault, where)} Its details are withheld because they could quote "
+            "private data. What the ledger shows as spent is spent.\n"
         )
         raise SystemExit(Exit.FAULT) from None
+
+
+def _whose(fault: BaseException, where: str) -> str:
+    """Say whose fault it is: Understudy's, or that of a package which brings a mechanism or a criterion."""
+    for package, modules in _packages_that_add().items():
+        inside = sorted(filter(None, (place_of(fault, module) for module in modules)))
+        if where in inside:
+            return f"This is a fault of the package {package}: whoever wrote it can repair it."
+        if inside:
+            return f"It was called by the package {package} at {', '.join(inside)}: whoever wrote that can look first."
+    return "This is a fault of Understudy."
+
+
+def _packages_that_add() -> dict[str, set[str]]:
+    """Return the installed packages that bring mechanisms or criteria, with the top-level modules of each."""
+    from importlib.metadata import entry_points, packages_distributions
+
+    points = [
+        point
+        for group in ("understudy.methods", "understudy.criteria")
+        for point in entry_points(group=group)
+    ]
+    found: dict[str, set[str]] = {}
+    for point in points:
+        name = "unknown" if point.dist is None else point.dist.name
+        found.setdefault(name, set()).add(point.module.partition(".")[0])
+    if found:
+        for module, owners in packages_distributions().items():
+            for name in found.keys() & set(owners):
+                found[name].add(module)
+    return {name: modules - {"understudy"} for name, modules in found.items()}
 
 
 def _misunderstood(error: Any) -> Exit:

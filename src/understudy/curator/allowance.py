@@ -23,6 +23,7 @@ from understudy.privacy.events import AllowanceEvent, InsideEvent
 from understudy.privacy.exact_floats import float_down, float_up, sqrt_up
 from understudy.privacy.ledger.ledger import Entry
 from understudy.privacy.ledger.report import cannot_pay
+from understudy.privacy.ledger.view import LedgerView
 from understudy.privacy.own import own
 
 if TYPE_CHECKING:
@@ -386,6 +387,6 @@ def _untouched(inside: Spending) -> bool:
     return not inside.delta and not any(inside.sums.values())
 
 
-def plain_addition(ledger: Ledger) -> bool:
+def plain_addition(ledger: Ledger | LedgerView) -> bool:
     """Return whether a ledger adds up epsilons and deltas plainly, so that what is not pure is paid for as a whole."""
     return isinstance(ledger.budget, ApproxDP) and not ledger.accounting.needs_delta

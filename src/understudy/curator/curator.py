@@ -29,6 +29,7 @@ from understudy.privacy.events import Composed, PureEvent, SelectionEvent
 from understudy.privacy.guarantee import rows_rule
 from understudy.privacy.invariants import NO_CONSENT, Consent, declare_rows
 from understudy.privacy.ledger.ledger import Entry
+from understudy.privacy.ledger.view import LedgerView
 from understudy.privacy.noise.randomness import Randomness
 from understudy.privacy.noise.selection import exponential_mechanism, permute_and_flip
 from understudy.privacy.own import own, own_noise
@@ -177,7 +178,7 @@ class Curator:
         rules = self._cleaning or (("rules that were not named",) if filtered else ())
         exact = self._table.exact_row_count()
         declare_rows(
-            self.ledger,
+            self._allowance.ledger,
             rule=rows_rule(self._unit, rules),
             exact=exact,
             declared=declared,
@@ -206,9 +207,9 @@ class Curator:
         return self._unit
 
     @property
-    def ledger(self) -> Ledger:
-        """The ledger that pays."""
-        return self._allowance.ledger
+    def ledger(self) -> LedgerView:
+        """The ledger that pays, to be read: nothing can be written to it from here."""
+        return LedgerView(self._allowance.ledger)
 
     @property
     def rows(self) -> PublicRows:

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from understudy.curator.exact import PublicNumbers, exact_distance
 from understudy.curator.rounding import LEAST_SENSITIVITY, LIMIT
-from understudy.errors import BudgetError, LookFailed
+from understudy.errors import BudgetError, LookFailed, SealedError
 from understudy.privacy import Unit
 from understudy.privacy.exact_floats import float_up
 from understudy.schema import Clique, Domain
@@ -224,42 +224,42 @@ class Sealed:
     >>> bool(Sealed())
     Traceback (most recent call last):
     ...
-    TypeError: Sealed values cannot be tested; ask the curator to test or choose.
+    understudy.errors.SealedError: Sealed values cannot be tested; ask the curator to test or choose.
     """
 
     __slots__ = ()
 
     def __setattr__(self, name: str, value: object) -> None:
         if not name.startswith("_") and hasattr(self, name):
-            raise TypeError(
+            raise SealedError(
                 f"{type(self).__name__}.{name} cannot be changed: it says what the exact values are."
             )
         object.__setattr__(self, name, value)
 
     def __delattr__(self, name: str) -> NoReturn:
-        raise TypeError("Nothing can be taken from a sealed value.")
+        raise SealedError("Nothing can be taken from a sealed value.")
 
     def __array__(self, *args: object, **kwargs: object) -> Any:
-        raise TypeError("Sealed values cannot be read; ask the curator to measure them.")
+        raise SealedError("Sealed values cannot be read; ask the curator to measure them.")
 
     def __float__(self) -> float:
-        raise TypeError("Sealed values cannot be read; ask the curator to measure them.")
+        raise SealedError("Sealed values cannot be read; ask the curator to measure them.")
 
     # NumPy would call methods of the same name (np.sum) or make an array of objects
     __array_function__ = __array_ufunc__ = __array__
     __int__ = __index__ = __complex__ = __iter__ = __float__  # type: ignore[assignment]
 
     def __bool__(self) -> bool:
-        raise TypeError("Sealed values cannot be tested; ask the curator to test or choose.")
+        raise SealedError("Sealed values cannot be tested; ask the curator to test or choose.")
 
     def __eq__(self, other: object) -> bool:
-        raise TypeError("Sealed values cannot be compared; ask the curator to choose or test.")
+        raise SealedError("Sealed values cannot be compared; ask the curator to choose or test.")
 
     __lt__ = __le__ = __gt__ = __ge__ = __eq__
     __hash__ = None  # type: ignore[assignment]
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("Sealed values cannot be pickled or copied out of their process.")
+        raise SealedError("Sealed values cannot be pickled or copied out of their process.")
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(...)"
@@ -487,7 +487,7 @@ class SealedCounts(Sealed):
         return SealedScalar(entropy_of(self._exact), sensitivity=_widened(sensitivity, 2 * ENTROPY_WIDTH))
 
     def mutual_information(self, left: Iterable[str]) -> SealedScalar:
-        """Return the mutual information in nats between some columns of the clique and the others.
+        """Return the mutual information in nats between some columns of the clique (a list, or the name of one) and the others.
 
         Sensitivity: :func:`~understudy.curator.sealed.mutual_information_sensitivity`, and twice what three entropies
         (:data:`ENTROPY_WIDTH`) and their sum may be off.
@@ -503,7 +503,7 @@ class SealedCounts(Sealed):
         return SealedScalar(max(0.0, exact), sensitivity=_widened(sensitivity, 8 * ENTROPY_WIDTH))
 
     def dependence(self, left: Iterable[str]) -> SealedScalar:
-        """Return ``1/2 sum |c - c_left c_right / n|``: how many rows independence gets wrong (score R, PrivBayes).
+        """Return ``1/2 sum |c - c_left c_right / n|``, of some columns (a list, or the name of one) and the others: how many rows independence gets wrong (score R, PrivBayes).
 
         Sensitivity. Write ``e = c_left c_right / n`` for the independent table. *Add one row to n*: ``c`` moves by
         1 in L1. Before dividing, ``c_left c_right`` gains at most ``2n + 1`` in L1, so
@@ -567,7 +567,7 @@ class SealedCounts(Sealed):
 
     def _two_sides(self, left: Iterable[str]) -> tuple[IntArray, IntArray, IntArray]:
         """Flatten into a table of the chosen columns by the others, with both margins."""
-        chosen = set(left)
+        chosen = {left} if isinstance(left, str) else set(left)  # a text is one column
         if not chosen or not chosen < set(self.clique):
             raise BudgetError(f"The left side must be some but not all of the columns {self.clique}.")
         front = [i for i, name in enumerate(self.clique) if name in chosen]

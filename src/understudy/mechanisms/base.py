@@ -18,13 +18,16 @@ from understudy._html import html_table
 from understudy.curator import Curator, practice_curator
 from understudy.engine import Distribution, GraphicalModel, try_answering
 from understudy.errors import (
+    BudgetError,
     BudgetExceeded,
     DomainTooLarge,
     NoSuchGuarantee,
+    SealedError,
     UnderstudyError,
     UnusableMethod,
     UsageError,
     WorkloadError,
+    described_fault,
 )
 from understudy.inference import History
 from understudy.marginals import Measurement, Statistic, Workload
@@ -54,9 +57,12 @@ from understudy.schema import Clique, Domain, Schema
 # Trying a mechanism on made-up records before it is paid for.
 #
 # A fit needs more than a plan: kernels that compile on this machine, packages that can be imported, memory. What is missing
-# would otherwise show after the first charge, and the budget would be lost. So a mechanism is tried once per process: fitted,
-# with its usual options, to a few dozen made-up records, and rows are drawn from the result. That takes hundredths of a
+# would otherwise show after the first charge, and the budget would be lost. So a mechanism is tried once per process and choice
+# of options: fitted to a few dozen made-up records, and rows are drawn from the result. That takes hundredths of a
 # second once its kernels are kept on disk, and what it compiles the fit need not compile again.
+#
+# The made-up tables are small and have columns of their own, so not all options fit them. Those that name columns of the real table
+# are left as they usually are, and where what is left does not fit either, the mechanism is tried with its usual options alone.
 
 _SMALL_DELTA = 1e-6
 _WORTH_SAYING = 1.5
@@ -100,11 +106,16 @@ def widths_of(schema: Schema) -> frozenset[int]:
     return frozenset(1 if size <= 1 << 8 else 2 if size <= 1 << 16 else 4 for size in schema.domain.sizes)
 
 
-_tried: set[tuple[type, type, int, str]] = set()
+_tried: set[tuple[type, type, int, str, str]] = set()
 
 
 def try_out(method: Synthesizer, schema: Schema, budget: Budget, accounting: str) -> None:
-    """Fit a mechanism to made-up records and draw from the result, unless this process did that already.
+    """Fit a mechanism, with its options, to made-up records and draw from the result, unless this process did that already.
+
+    Options that name columns of the schema are left as they usually are: the made-up records have others. Where the mechanism refuses the
+    made-up tables with the options that are left (in its plan, or in words of Understudy's own about anything but the budget), it is
+    tried with its usual options, and what only happens under the others is not found. One that says itself what is tried
+    (:meth:`Synthesizer.trial`) is tried as it says.
 
     The budget is spent in the accounting of that name: another one may have the noise of other kernels, which would be
     compiled for nothing.
@@ -114,15 +125,17 @@ def try_out(method: Synthesizer, schema: Schema, budget: Budget, accounting: str
     UnusableMethod
         If that fails: this installation or machine cannot run the mechanism. Nothing was charged.
     """
-    trial = method.trial()
-    if trial is None:
+    trials = _trials(method, schema)
+    if not trials:
         return
+    options = repr(trials[0].options())
     kind = next(kind for kind in _BUDGETS if isinstance(budget, kind))
     for width in sorted(widths_of(schema)):
-        if (type(method), kind, width, accounting) in _tried:
+        if (type(method), kind, width, accounting, options) in _tried:
             continue
         try:
-            _try(*_way(trial, kind, accounting), width)
+            if len(trials) == 1 or not _serves(*_way(trials[0], kind, accounting), width):
+                _try(*_way(trials[-1], kind, accounting), width)
         except Exception as error:
             foreign = not type(method).__module__.startswith("understudy.")
             advice = (
@@ -133,10 +146,10 @@ def try_out(method: Synthesizer, schema: Schema, budget: Budget, accounting: str
             if foreign and isinstance(error, BudgetExceeded):
                 advice = f"It asked for more than the budget of a fit: divide what curator.remaining says, in {type(method).__module__}. {advice}"
             raise UnusableMethod(
-                f"{method.name} does not work here: a trial on made-up records ended in {type(error).__name__} "
-                f"({error}). Nothing was charged. {advice}"
+                f"{method.name} does not work here: a trial on made-up records ended in "
+                f"{described_fault(error, type(method).__module__.partition('.')[0])}. Nothing was charged. {advice}"
             ) from error
-        _tried.add((type(method), kind, width, accounting))
+        _tried.add((type(method), kind, width, accounting, options))
 
 
 def warm(method: Synthesizer) -> None:
@@ -157,6 +170,46 @@ def warm(method: Synthesizer) -> None:
                 try_out(method, _schema(_WIDE.replace("MAXIMUM", str(size - 1))), budget, accounting.name)
 
 
+def _trials(method: Synthesizer, schema: Schema) -> list[Synthesizer]:
+    """Return what is tried of a mechanism: it with those of its options that fit other tables, then it with its usual options."""
+    usual = method.trial()
+    if type(method).trial is not Synthesizer.trial:  # it knows best
+        return [] if usual is None else [usual]
+    columns = set(schema.domain.names)
+    given = {field.name: getattr(method, field.name) for field in fields(method)}  # type: ignore[arg-type]
+    bound = {name for name, value in given.items() if _of_a_table(value, columns)}
+    if usual is None:
+        return [] if bound else [method]
+    try:
+        free: Synthesizer = (
+            replace(method, **{name: getattr(usual, name) for name in bound}) if bound else method  # type: ignore[type-var]
+        )
+    except UnderstudyError:  # the others mean nothing without them
+        return [usual]
+    return [usual] if free.options() == usual.options() else [free, usual]
+
+
+def _of_a_table(value: Any, columns: set[str]) -> bool:
+    """Say whether an option may mean something for one table only: it names a column, or is no plain value (a workload, public data)."""
+    if isinstance(value, str):
+        return value in columns
+    if isinstance(value, Mapping):
+        return any(_of_a_table(item, columns) for pair in value.items() for item in pair)
+    if isinstance(value, list | tuple):
+        return any(_of_a_table(item, columns) for item in value)
+    return not (value is None or isinstance(value, int | float))
+
+
+def _serves(trial: Synthesizer, budget: Budget, width: int) -> bool:
+    """Try a mechanism with options that may not fit made-up tables; say whether it took one."""
+    try:
+        return _try(trial, budget, width)
+    except (BudgetError, SealedError, UnusableMethod):
+        raise
+    except UnderstudyError:  # refused in words: the options may be for other tables
+        return False
+
+
 def _way(trial: Synthesizer, kind: type, accounting: str) -> tuple[Synthesizer, Budget]:
     """Return what spends a small budget of this kind in this accounting: an approximate one may be spent as a pure epsilon."""
     others = trial.accountings(_BUDGETS[kind])[1:]
@@ -165,16 +218,16 @@ def _way(trial: Synthesizer, kind: type, accounting: str) -> tuple[Synthesizer, 
     return (trial.with_fixed_accounting() if others else trial), _BUDGETS[kind]
 
 
-def _try(trial: Synthesizer, budget: Budget, width: int) -> None:
+def _try(trial: Synthesizer, budget: Budget, width: int) -> bool:
+    """Fit to a made-up table with codes of this width, and say whether there was one that the mechanism serves."""
     if width > 1:
         made_up = _schema(_WIDE.replace("MAXIMUM", str(300 if width == 2 else 1 << 16)))
-        if not _fitted(trial, made_up, budget):  # its tables are counted, whatever else is done with them
+        served = _fitted(trial, made_up, budget)
+        if not served:  # its tables are counted, whatever else is done with them
             curator = practice_curator(made_up, rows=_ROWS, unit=Unit.add_remove(), budget=budget)
             curator.counts_many([("code",), ("code", "smokes")])
-        return
-    for text in (_MIXED, _BINARY, _SINGLE):
-        if _fitted(trial, _schema(text), budget):
-            return
+        return served
+    return any(_fitted(trial, _schema(text), budget) for text in (_MIXED, _BINARY, _SINGLE))
 
 
 def _fitted(trial: Synthesizer, made_up: Schema, budget: Budget) -> bool:
@@ -537,7 +590,7 @@ class Synthesizer(ABC):
     def trial(self) -> Synthesizer | None:
         """Return the mechanism to try on made-up records before a fit: this one with its usual options.
 
-        A mechanism whose usual options take long returns others that use the same kernels and packages; one
+        Where this is not overridden it is tried with the options it was given first, as far as they fit made-up tables. A mechanism whose usual options take long returns others that use the same kernels and packages; one
         that has nothing to try returns None.
         """
         if any(
@@ -556,6 +609,7 @@ class Synthesizer(ABC):
             progress("choosing groups", 0.0)
             inside = measured_levels(limited)
         fitted = on_domain(self, inside.domain)._fit(inside, progress=progress)
+        _require_fitted(self, fitted)
         # the hash of a ledger in memory covers the times of an attempt, which were not paid for
         anchor = None if curator.ledger.path is None else curator.ledger.anchor()
         provenance = Provenance(
@@ -614,7 +668,7 @@ class Synthesizer(ABC):
 
     def options(self) -> dict[str, Any]:
         """Return the options of this mechanism as plain values, for the model file."""
-        return {field.name: _plain(getattr(self, field.name)) for field in fields(self)}  # type: ignore[arg-type]
+        return {field.name: plain(getattr(self, field.name)) for field in fields(self)}  # type: ignore[arg-type]
 
 
 def _in_groups(own: Callable[..., Any]) -> Callable[..., Any]:
@@ -676,12 +730,21 @@ def _require_memory(plan: Plan) -> None:
         )
 
 
-def _plain(value: Any) -> Any:
+def _require_fitted(method: Synthesizer, fitted: object) -> None:
+    """Refuse what is no result of a fit; the trial finds it before anything is charged."""
+    if not isinstance(fitted, Fitted):
+        raise UnusableMethod(
+            f"The _fit of {method.name} returned {'None' if fitted is None else f'a {type(fitted).__name__}'}; it has to return "
+            "Fitted(distribution, measurements)."
+        )
+
+
+def plain(value: Any) -> Any:
     """Turn an option into something JSON can hold."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, Sequence):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     describe = getattr(value, "to_plain", None)
     return describe() if callable(describe) else repr(value)
 

@@ -7,12 +7,24 @@ A check takes the mechanism and the names of some of its options and returns wha
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from numbers import Real
+from collections.abc import Iterable, Mapping, Sequence
+from numbers import Integral, Real
+from types import UnionType
+from typing import Union, get_args, get_origin, get_type_hints
 
 from understudy.errors import BudgetError
 
-__all__ = ["at_least", "between", "one_of", "positive", "refuse", "shares", "unused", "up_to_one"]
+__all__ = [
+    "at_least",
+    "between",
+    "of_other_kinds",
+    "one_of",
+    "positive",
+    "refuse",
+    "shares",
+    "unused",
+    "up_to_one",
+]
 
 
 def refuse(*problems: Iterable[str]) -> None:
@@ -105,6 +117,64 @@ def unused(options: object, *names: str, because: str) -> list[str]:
         for name in names
         if getattr(options, name) != declared[name].default
     ]
+
+
+_WORDS: dict[type, str] = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "a word",
+    tuple: "a list",
+    type(None): "none",
+}
+"""What an option of a plain kind may be."""
+
+
+def of_other_kinds(mechanism: type, given: Mapping[str, object]) -> list[str]:
+    """Find options that are not of the kind that their annotation declares.
+
+    Whole numbers, numbers, words, true or false, lists and none, alone and as alternatives, are compared; an annotation that says anything else, or
+    cannot be read, allows everything.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> @dataclass
+    ... class Options:
+    ...     k: int = 3
+    ...     share: float | None = None
+    >>> of_other_kinds(Options, {"k": "abc", "share": True})
+    ["k ('abc') must be a whole number.", 'share (True) must be a number or none.']
+    >>> of_other_kinds(Options, {"k": 4, "share": 1})
+    []
+    """
+    try:
+        declared = get_type_hints(mechanism)
+    except (NameError, AttributeError, TypeError):  # names that only a type checker imports
+        return []
+    found = []
+    for name, value in given.items():
+        kinds = _plain_kinds(declared.get(name))
+        if kinds and not any(_is_of(value, kind) for kind in kinds):
+            wanted = " or ".join(_WORDS[kind] for kind in kinds)
+            found.append(f"{name} ({value!r}) must be {wanted}.")
+    return found
+
+
+def _plain_kinds(annotation: object) -> list[type]:
+    """Return the plain kinds that an annotation allows, or nothing where it allows others."""
+    origin = get_origin(annotation)
+    parts = get_args(annotation) if origin in (Union, UnionType) else (annotation,)
+    kinds = [tuple if (get_origin(part) or part) in (tuple, list, Sequence) else part for part in parts]
+    return [kind for kind in kinds if isinstance(kind, type)] if all(kind in _WORDS for kind in kinds) else []
+
+
+def _is_of(value: object, kind: type) -> bool:
+    if kind is tuple:
+        return isinstance(value, Sequence) and not isinstance(value, str)
+    if kind in (int, float):
+        return isinstance(value, Real if kind is float else Integral) and not isinstance(value, bool)
+    return isinstance(value, kind)
 
 
 def _number(options: object, name: str) -> float:

@@ -20,6 +20,7 @@ from understudy.mechanisms.graphs import METHODS as GRAPHS
 from understudy.mechanisms.histograms import METHODS as HISTOGRAMS
 from understudy.mechanisms.method import Method
 from understudy.mechanisms.model import Model
+from understudy.mechanisms.options import of_other_kinds, refuse
 from understudy.mechanisms.parametric import METHODS as PARAMETRIC
 from understudy.mechanisms.queries import METHODS as QUERIES
 
@@ -109,6 +110,13 @@ def software(names: Iterable[str], beside: Iterable[str] = ()) -> str:
 def create(name: str, **options: Any) -> Synthesizer:
     """Build a mechanism from its name and options.
 
+    Raises
+    ------
+    WorkloadError
+        If there is no such option.
+    BudgetError
+        If an option is none that the mechanism takes: what the mechanism says itself and, of one of another package, another kind than its field declares.
+
     Examples
     --------
     >>> create("laplace", post_processing="simplex").name
@@ -123,6 +131,8 @@ def create(name: str, **options: Any) -> Synthesizer:
             raise WorkloadError(
                 f"{name} has no option {option!r}.{hint} Known: {', '.join(sorted(known)) or 'none'}."
             )
+    if cls.__module__.partition(".")[0] != "understudy":  # Understudy's own say more exactly what they take
+        refuse(of_other_kinds(cls, options))
     return cls(**options)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from understudy.errors import BudgetError
 from understudy.release.criteria.base import Criterion, Number
 from understudy.release.record_types import IntArray, RecordTypes
 from understudy.schema import Domain
@@ -55,10 +56,15 @@ def largest_moves(
 ) -> Moves:
     """Return the largest moves of a criterion over simulated neighbours, relative to its claims.
 
-    What is tried is what a release adds noise to or chooses by: the `published_numbers`, and the slack.
+    What is tried is what a release adds noise to or chooses by: the `published_numbers`, and the slack, which must be a whole number, a fraction or infinite.
 
     A value above one refutes the claim; a value well below one says that the claim may be loose, or that the
     neighbours were too easy. It proves nothing: the docstring of a criterion has to.
+
+    Raises
+    ------
+    BudgetError
+        If a slack is a double with decimals.
 
     Examples
     --------
@@ -77,8 +83,19 @@ def largest_moves(
         for one, two, claimed in zip(*numbers, claims, strict=True):
             worst_value = max(worst_value, _share(one, two, claimed))
         slacks = criterion.slack(real, candidate), criterion.slack(neighbour, candidate)
+        for slack in slacks:
+            _require_exact(criterion, slack)
         worst_slack = max(worst_slack, _share(*slacks, criterion.slack_sensitivity(unit)))
     return Moves(float(round(worst_value, 5)), float(round(worst_slack, 5)))
+
+
+def _require_exact(criterion: Criterion, slack: Number) -> None:
+    """Refuse a slack that was rounded: what a unit moves it by could then be more than its proof says."""
+    if isinstance(slack, float) and math.isfinite(slack) and not slack.is_integer():
+        raise BudgetError(
+            f"The slack of the criterion {criterion.name!r} ({type(criterion).__module__}.{type(criterion).__name__}) is a double on a made-up table "
+            f"({slack:g}). It must be exact: a whole number, or a fraction such as Fraction(rows * self.threshold) - Fraction(moved, 2). Nothing was charged."
+        )
 
 
 def _share(one: Number, two: Number, claimed: float) -> float:

@@ -19,7 +19,7 @@ from understudy.errors import UsageError
 from understudy.inference.people import MOST_ROWS, PEOPLE, STARTS, RowsPerPerson, lost_by, rows_of_bins
 from understudy.marginals import Statistic
 from understudy.mechanisms import Model
-from understudy.privacy import ApproxDP, Budget, Unit, noise_for
+from understudy.privacy import ApproxDP, Budget, Ledger, Unit, noise_for
 from understudy.schema import Schema
 from understudy.schema.entities import USUAL_RECORDS
 from understudy.workflow.choice import Facts
@@ -107,11 +107,15 @@ class CutLook:
         shown = f"The plan is shown for {usual} rows of a person; noise grows with their number."
         return [self.describe(), *([shown] if self.choose else [])]
 
-    def run(self, curator: Curator, budget: Budget, rest: Budget) -> tuple[Curator, Statistic]:
+    def run(
+        self, curator: Curator, ledger: Ledger, budget: Budget, rest: Budget
+    ) -> tuple[Curator, Statistic]:
         """Measure, and return the curator that the fit goes on with, with what was released.
 
         Parameters
         ----------
+        ledger
+            The ledger that pays: it is told which number of rows was chosen.
         budget, rest
             What the look may spend, and what is left for the fit.
 
@@ -130,8 +134,8 @@ class CutLook:
             return curator, found
         chosen = choose_rows(found, curator.schema, curator.unit, rest)
         note = f"at most {chosen} rows of a person count, chosen from the counts of people by their number of rows"
-        if all(entry.purpose != note for entry in curator.ledger.entries()):
-            curator.ledger.note(note, scope="people")
+        if all(entry.purpose != note for entry in ledger.entries()):
+            ledger.note(note, scope="people")
         return curator.cut_to(chosen), found
 
 

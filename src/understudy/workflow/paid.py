@@ -135,7 +135,7 @@ class PaidWork:
                 model = synthesizer.fit(curator, budget, progress=progress)
             else:
                 parts = cut.shares(budget)
-                curator, people = cut.run(curator, parts.measuring, parts.rest)
+                curator, people = cut.run(curator, self.ledger, parts.measuring, parts.rest)
                 model = synthesizer.fit(curator, parts.rest, progress=progress)
                 model = replace(model, statistics=(*model.statistics, people))
         self._keep(model, _MODEL)

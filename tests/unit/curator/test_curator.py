@@ -82,6 +82,27 @@ def test_sealed_values_show_nothing() -> None:
     assert not hasattr(counts, "__dict__")
 
 
+LONG = Schema.parse(
+    "columns: [{name: age, kind: categorical, values: [x, y, z]}, {name: a, kind: boolean}, {name: g, kind: boolean}]"
+)
+
+
+def test_a_text_is_one_column_of_a_dependence() -> None:
+    """Before, it was read letter by letter, so that columns of other names could be meant."""
+    codes = {
+        name: np.arange(60) * step % size for name, step, size in (("age", 1, 3), ("a", 7, 2), ("g", 5, 2))
+    }
+    table = LocalTable(LONG, {name: array.astype(np.uint8) for name, array in codes.items()})
+    ledger = Ledger.in_memory(budget=PureDP(1.0), unit=Unit.add_remove(), table="t")
+    counts = Curator(table, unit=Unit.add_remove(), ledger=ledger).counts(("age", "a", "g"))
+    for score in (counts.dependence, counts.mutual_information):
+        assert score("age")._exact == score(["age"])._exact
+        assert score("age").sensitivity == score(["age"]).sensitivity
+        assert score(["a", "g"])._exact == score("age")._exact
+        with pytest.raises(BudgetError, match="some but not all"):
+            score("ag")
+
+
 def test_measuring_charges_exactly_its_cost() -> None:
     curator = make(PureDP(1.0))
     measurement = curator.measure(curator.counts(("a", "b")), noise=Laplace(4.0))

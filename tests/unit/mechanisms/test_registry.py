@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import dataclass
 from importlib.metadata import EntryPoint
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
-from understudy.errors import MissingExtra, UnknownMethod
+from understudy.errors import BudgetError, MissingExtra, UnknownMethod
 from understudy.mechanisms import create, method, methods, registry
+from understudy.mechanisms.marginal.independent import Independent
 
 
 @pytest.fixture
@@ -96,3 +99,70 @@ def test_unknown_names_are_answered_with_what_is_known(outside) -> None:
 def test_a_name_in_capitals_is_guessed() -> None:
     with pytest.raises(UnknownMethod, match=r"Did you mean 'mst'\?"):
         method("MST")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Elsewhere(Independent):
+    """Has options of every plain kind, as a mechanism of another package may.
+
+    Parameters
+    ----------
+    k
+        How many. More of
+        them take longer.
+    share, flavour, thorough
+        What else there is.
+    columns
+        Of the table.
+    """
+
+    name = "elsewhere"
+    k: int = 3
+    share: float | None = None
+    flavour: str = "plain"
+    thorough: bool = False
+    columns: tuple[str, ...] = ()
+    form: Literal["one", "two"] = "one"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"k": "abc"}, "k ('abc') must be a whole number."),
+        ({"k": True}, "k (True) must be a whole number."),
+        ({"k": 2.5}, "k (2.5) must be a whole number."),
+        ({"k": None}, "k (None) must be a whole number."),
+        ({"share": "half"}, "share ('half') must be a number or none."),
+        ({"flavour": 3}, "flavour (3) must be a word."),
+        ({"thorough": 1}, "thorough (1) must be true or false."),
+        ({"columns": "age"}, "columns ('age') must be a list."),
+        (
+            {"k": "x", "thorough": "y"},
+            "k ('x') must be a whole number. thorough ('y') must be true or false.",
+        ),
+    ],
+)
+def test_options_of_other_packages_are_of_the_kind_that_their_fields_declare(
+    outside, given: dict[str, object], said: str
+) -> None:
+    """Before, the first use of such an option ended in a fault of Understudy."""
+    outside(elsewhere=f"{__name__}:Elsewhere")
+    with pytest.raises(BudgetError) as error:
+        create("elsewhere", **given)
+    assert str(error.value) == said
+
+
+def test_options_of_other_packages_that_fit_are_taken(outside) -> None:
+    outside(elsewhere=f"{__name__}:Elsewhere")
+    made = create("elsewhere", k=4, share=1, thorough=True, columns=["age"], form="neither is compared")
+    assert made.options() == {
+        "k": 4, "share": 1, "flavour": "plain", "thorough": True, "columns": ["age"], "form": "neither is compared",
+    } | Independent().options()  # fmt: skip
+
+
+def test_options_of_other_packages_are_described_as_their_docstring_does(outside) -> None:
+    outside(elsewhere=f"{__name__}:Elsewhere")
+    said = {item.name: (item.default, item.required, item.text) for item in method("elsewhere").options()}
+    assert said["k"] == (3, False, "How many.")
+    assert said["share"] == (None, False, "What else there is.")
+    assert said["form"] == ("one", False, "")

@@ -27,6 +27,7 @@ from understudy.errors import (
     MissingExtra,
     SchemaError,
     UnknownMethod,
+    UnusableMethod,
     WorkloadError,
 )
 from understudy.privacy import Ledger, PureDP, SeededRandomness, Unit
@@ -40,6 +41,7 @@ from understudy.release.criteria import (
     registry,
 )
 from understudy.release.look import seal_numbers
+from understudy.release.rehearsal.rehearsal import rehearse
 from understudy.release.result import ReleaseResult
 from understudy.release.run.planning import plan_release
 from understudy.release.run.run import run_release
@@ -175,6 +177,80 @@ def test_a_criterion_from_elsewhere_that_claims_too_little_is_refused_before_any
     if path.exists():
         with Ledger.open(path) as book:
             assert not book.charged
+
+
+class RoundedConfig(PeakConfig):
+    def build(self, context: CriterionContext) -> Peak:
+        return Rounded(name=self.name, threshold=self.threshold, column=self.column)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rounded(Peak):
+    """Gives doubles for exact numbers."""
+
+    def slack(self, real: RecordTypes, synthetic: RecordTypes) -> float:  # type: ignore[override]
+        return float(super().slack(real, synthetic)) + 0.1
+
+
+def test_a_criterion_from_elsewhere_whose_slack_is_a_double_is_refused_before_anything_is_charged(
+    outside: Install, tmp_path: Path
+) -> None:
+    outside(peak=f"{HERE}RoundedConfig")
+    path = tmp_path / "people.ledger"
+    with pytest.raises(BudgetError, match=r"slack of the criterion 'top' .*Rounded\) is a double"):
+        run_release(with_peak("pass-only"), ledger=path, source=people(), randomness=SeededRandomness(3))
+    if path.exists():
+        with Ledger.open(path) as book:
+            assert not book.charged
+
+
+class MisspeltConfig(PeakConfig):
+    def build(self, context: CriterionContext) -> Peak:
+        return Misspelt(name=self.name, threshold=self.threshold, column=self.column)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Misspelt(Peak):
+    """Asks tables for something that has another name."""
+
+    def slack(self, real: RecordTypes, synthetic: RecordTypes) -> Fraction:
+        return Fraction(int(real.marginals((self.column,)).max()))  # type: ignore[attr-defined]
+
+
+class UnplannedConfig(PeakConfig):
+    def build(self, context: CriterionContext) -> Peak:
+        return Unplanned(name=self.name, threshold=self.threshold, column=self.column)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unplanned(Peak):
+    """Its claim has a fault."""
+
+    def sensitivity(self, unit: Unit, n: int, synthetic: RecordTypes | None = None) -> float:
+        return unit.rows / n  # type: ignore[attr-defined, no-any-return]
+
+
+def test_a_criterion_from_elsewhere_with_a_fault_is_refused_with_its_place_before_anything_is_charged(
+    outside: Install, tmp_path: Path
+) -> None:
+    """Before, it ended in a fault of Understudy: in a release after the charge, in a rehearsal somewhere in joblib."""
+    outside(peak=f"{HERE}MisspeltConfig")
+    path, spec = tmp_path / "people.ledger", with_peak("pass-only")
+    said = rf"'top' does not work: a trial on made-up tables ended in AttributeError \(.*did you mean 'marginal'\?\) at {__name__}:\d+\. Nothing was"
+    with pytest.raises(UnusableMethod, match=said):
+        run_release(spec, ledger=path, source=people(), randomness=SeededRandomness(3))
+    if path.exists():
+        with Ledger.open(path) as book:
+            assert not book.charged
+    with pytest.raises(UnusableMethod, match=said):
+        rehearse(spec, people(), trials=1, jobs=1)
+
+
+def test_a_fault_in_the_plan_of_a_criterion_from_elsewhere_is_shown(outside: Install) -> None:
+    outside(peak=f"{HERE}UnplannedConfig")
+    said = rf"'top' does not work: its plan, from public facts alone, ended in AttributeError \(.*'rows'.* at {__name__}:\d+\."
+    with pytest.raises(UnusableMethod, match=said):
+        plan_release(with_peak("published"), rows=600)
 
 
 def test_a_refusal_by_a_criterion_does_not_say_what_is_in_the_table() -> None:

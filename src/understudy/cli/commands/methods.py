@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -25,7 +26,14 @@ def show_methods(name: NAME = None, json: Json = False) -> None:
             print_json(row)
             return
         facts = row | {"budgets": _budgets(row["budgets"]), "papers": _papers(row), "page": _page(row)}
+        options = facts.pop("options")
         print_table(name, ("fact", "value"), [(key, text) for key, text in facts.items() if text])
+        if options:
+            print_table(
+                "Options (-o name=value)",
+                ("option", "default", "what it is"),
+                [(option["name"], _default(option), option["text"]) for option in options],
+            )
         return
     rows = [_facts(item) for item in methods()]
     if json:
@@ -54,12 +62,14 @@ def _facts(item: Method) -> dict[str, Any]:
     from understudy.errors import MissingExtra, UnknownMethod
 
     known: dict[str, Any] = {"method": item.name, "budgets": [], "data": item.data, "package": item.package}
+    known["options"] = []
     nowhere = "" if item.package is None else f"see the package {item.package}"
     try:
         cls = item.load()
     except (MissingExtra, UnknownMethod) as error:
         return known | {"summary": str(error), "law": nowhere, "papers": {}, "origin": nowhere}
     known |= {"budgets": [kind.__name__ for kind in cls.budgets], "summary": cls.summary}
+    known["options"] = [asdict(option) for option in item.options()]
     if cls.source is None:
         return known | {"law": nowhere, "papers": {}, "origin": nowhere}
     return known | cls.source.to_plain()
@@ -74,6 +84,14 @@ def _law(row: dict[str, Any]) -> str:
     """Return the law of the noise and, where not every kind of budget is taken, which are."""
     given = _budgets(row["budgets"])
     return row["law"] if given.startswith(("all", "none")) else f"{row['law']} ({given} only)"
+
+
+def _default(option: dict[str, Any]) -> str:
+    """Return a default as it would be typed; one that has to be given has none."""
+    if option["required"]:
+        return "(required)"
+    value = option["default"]
+    return str(value).lower() if value is None or isinstance(value, bool) else str(value)
 
 
 def _page(row: dict[str, Any]) -> str:

@@ -132,7 +132,9 @@ class Deniability(Synthesizer):
         Share of the budget spent on the structure.
     disjoint
         Learn structure, parameters and seeds from disjoint random parts, as in the paper, instead of from
-        the whole table; ``shares`` are their probabilities.
+        the whole table.
+    shares
+        Probabilities of the three disjoint parts.
     noise
         ``"auto"``: Laplace under pure budgets and Gaussian otherwise; ``"laplace"``: as in the paper.
     truncation, prior, parameters

@@ -29,6 +29,7 @@ from understudy.privacy import PureDP
 from understudy.release.rehearsal.trial import Trial, mean_interval
 from understudy.release.rehearsal.work import TrialStore, run_missing
 from understudy.release.result import Configuration
+from understudy.release.run.planning import try_criteria
 from understudy.release.spec.spec import Spec
 from understudy.report.bars import Bar, bar_chart
 
@@ -422,6 +423,8 @@ def rehearse(
         If a number makes no sense.
     OutputError
         If trials cannot be written.
+    UnusableMethod
+        If a criterion of another package does not work on made-up tables.
 
     Privacy
     -------
@@ -466,6 +469,7 @@ def rehearse(
     if configurations is not None and configurations < len(space):
         drawn = np.random.default_rng(seed).choice(len(space), size=configurations, replace=False)
         chosen = [space[index] for index in sorted(drawn)]
+    try_criteria(spec, chosen)
     store = TrialStore(None if folder is None else Path(folder) / "trials.jsonl")
     found, rows = run_missing(
         spec, chosen, public, store, trials=trials, seed=seed, jobs=jobs, backend=backend, progress=progress

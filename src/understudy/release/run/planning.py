@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from understudy._html import html_table
 from understudy.curator import practice_curator
 from understudy.data.persons import KEY_BYTES
-from understudy.errors import BudgetError, SchemaError
+from understudy.errors import BudgetError, SchemaError, UnderstudyError, UnusableMethod, described_fault
 from understudy.privacy import ApproxDP, Laplace, PureDP, Unit
 from understudy.privacy.accounting.accounting import PURE
 from understudy.release.criteria.base import (
@@ -45,6 +45,7 @@ __all__ = [
     "planned_models",
     "prepare_release",
     "slack_test",
+    "try_criteria",
     "usable_configurations",
 ]
 
@@ -88,20 +89,25 @@ def plan_criteria(
     found = []
     for criterion, item in zip(spec.criteria_for(schema), spec.criteria, strict=True):
         form, outlook = "public", Outlook()
-        if criterion.reads_real and test is not None:
-            form, outlook = "pass-only", _by_slack(spec, test, criterion, n)
-        elif criterion.reads_real:
-            form = "published"
-            if item.epsilon is not None:
-                facts = PlanFacts(
-                    unit=spec.unit,
-                    steps=neighbours(spec),
-                    n=n,
-                    smallest=smallest,
-                    example=example,
-                    regression_epsilon=_regression_epsilon(spec, item),
-                )
-                outlook = criterion.outlook(facts, item.epsilon)
+        try:
+            if criterion.reads_real and test is not None:
+                form, outlook = "pass-only", _by_slack(spec, test, criterion, n)
+            elif criterion.reads_real:
+                form = "published"
+                if item.epsilon is not None:
+                    facts = PlanFacts(
+                        unit=spec.unit,
+                        steps=neighbours(spec),
+                        n=n,
+                        smallest=smallest,
+                        example=example,
+                        regression_epsilon=_regression_epsilon(spec, item),
+                    )
+                    outlook = criterion.outlook(facts, item.epsilon)
+        except Exception as error:
+            if isinstance(error, UnderstudyError) or not _is_foreign(criterion):
+                raise
+            raise _not_working(criterion, error, "its plan, from public facts alone,") from error
         phrases = item.wording(schema)
         found.append(
             CriterionPlan(
@@ -271,10 +277,9 @@ def prepare_release(spec: Spec, configurations: Sequence[Configuration]) -> None
     Raises
     ------
     UnusableMethod, DomainTooLarge
-        If a method does not work here, or its model does not fit into memory.
+        If a method or a criterion does not work here, or a model does not fit into memory.
     BudgetError
-        If a criterion of another package claims a smaller sensitivity than it has on made-up tables. Criteria about entities with their events, and those that
-        need a private regression, are not tried.
+        If a criterion of another package claims too little (:func:`try_criteria`).
     """
     if spec.parts:
         for part in spec.parts.values():
@@ -288,17 +293,53 @@ def prepare_release(spec: Spec, configurations: Sequence[Configuration]) -> None
         )
     if spec.shares.judging:
         _try_judging()
+    try_criteria(spec, configurations)
+
+
+def try_criteria(spec: Spec, configurations: Sequence[Configuration]) -> None:
+    """Try criteria of other packages on made-up neighbouring tables, before a release is paid for or a rehearsal begins.
+
+    Criteria about entities with their events, and those that need a private regression, are not tried.
+
+    Raises
+    ------
+    UnusableMethod
+        If one of them ends in an error. The tables are made up, so its text and place are shown.
+    BudgetError
+        If one of them claims a smaller sensitivity than it has there, or its slack is no exact number.
+    """
+    if spec.parts:
+        for part in spec.parts.values():
+            try_criteria(part, configurations)
+        return
     for schema in {item.model_key: spec.schema_for(item) for item in configurations}.values():
         for criterion in () if spec.two_levels else spec.criteria_for(schema):
-            foreign = not type(criterion).__module__.startswith("understudy.")
-            if foreign and criterion.reads_real and criterion.private_regression is None:
+            if _is_foreign(criterion) and criterion.reads_real and criterion.private_regression is None:
                 _try_claims(criterion, schema, neighbours(spec))
+
+
+def _is_foreign(criterion: Criterion) -> bool:
+    return not type(criterion).__module__.startswith("understudy.")
+
+
+def _not_working(criterion: Criterion, error: Exception, what: str) -> UnusableMethod:
+    """Return the refusal of a criterion of another package that failed on public or made-up facts."""
+    module = type(criterion).__module__
+    return UnusableMethod(
+        f"The criterion {criterion.name!r} does not work: {what} ended in {described_fault(error, module.partition('.')[0])}. Nothing was charged. "
+        f"It is not part of Understudy: whoever wrote {module} can repair it. Or leave the criterion out."
+    )
 
 
 def _try_claims(criterion: Criterion, schema: Schema, units: Sequence[Unit]) -> None:
     """Refuse a criterion of another package that made-up neighbours move further than it claims. What it claims is charged for."""
     for unit in units:
-        moves = largest_moves(criterion, schema.domain, unit=unit, pairs=_TRIED_PAIRS)
+        try:
+            moves = largest_moves(criterion, schema.domain, unit=unit, pairs=_TRIED_PAIRS)
+        except BudgetError:
+            raise
+        except Exception as error:
+            raise _not_working(criterion, error, "a trial on made-up tables") from error
         if max(moves.value, moves.slack) > 1:
             raise BudgetError(
                 f"The criterion {criterion.name!r} ({type(criterion).__module__}.{type(criterion).__name__}) claims too little: {unit.describe()} moved "
