@@ -38,9 +38,11 @@ from understudy.release.rehearsal.rehearsal import rehearse
 from understudy.release.run.planning import plan_release
 from understudy.release.run.run import run_release
 from understudy.release.run.transform import neighbours
+from understudy.release.series.compare import compare_sides, comparison_page, side_of
 from understudy.release.series.refresh import plan_refresh
 from understudy.release.spec.space import counted_schema
 from understudy.release.spec.spec import Spec
+from understudy.report import markdown
 from understudy.schema import Domain, Schema
 from understudy.schema.files.yaml import read_plain, write_plain
 from understudy.workflow import publish
@@ -265,6 +267,28 @@ def test_next_year_is_a_release_of_its_own(published: Path, tmp_path: Path, sour
     )
     assert done.accepted
     verify_bundle(folder / "next")
+
+
+def test_bundles_of_entities_are_compared_without_claims_about_the_real_tables(
+    published: Path, tmp_path: Path
+) -> None:
+    """Both are of the same real tables, whose difference is 0: whatever is said to be certain would be false."""
+    folder = published.parent
+    described = plain("register.yaml", source={}, name="register-again", seed=2)
+    write_plain(described, folder / "again.yaml")
+    done = publish(
+        folder / "again.yaml", out=tmp_path / "again", ledger=tmp_path / "again.ledger", another_ledger=True
+    )
+    assert done.accepted
+    found = compare_sides(side_of(published), side_of(tmp_path / "again"))
+    changes = (*found.columns, *found.pairs)
+    assert max(item.difference for item in changes) > 0, "noise makes them differ"
+    assert all(item.at_least is None and item.noise is None for item in changes)
+    page = markdown(comparison_page(found))
+    assert "at least" not in page
+    assert "for certain" not in page
+    assert "a patient counts once for each of its rows" in page
+    json.dumps(found.to_dict())
 
 
 def test_an_unchanged_copy_is_fine(published, tmp_path) -> None:
