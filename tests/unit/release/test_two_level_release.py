@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from pathlib import Path
@@ -129,6 +130,45 @@ def test_the_bundle_of_linked_tables_has_its_keys_in_every_description(published
     assert "Rows are cut" not in readme
 
 
+_WHOM = "add or remove one patient with all rows, of which 3 event records are counted"
+
+
+def test_documents_say_what_is_counted_of_real_entities_and_what_is_published(published: Path) -> None:
+    for name in ("README.md", "report.html", "documents/nist-sp-800-226.html"):
+        said = (published / name).read_text(encoding="utf-8")
+        assert "of each real patient 3 event records are counted, with noise" in said, name
+        assert "Each synthetic patient comes with all its synthetic rows of stays, in the order of" in said, name
+        assert "is published with all its rows" not in said, name
+    for path in (item for item in published.rglob("*") if item.suffix in (".md", ".html", ".json", ".yaml")):
+        assert "at most 3 rows each" not in path.read_text(encoding="utf-8"), path
+    assert _WHOM in verify_bundle(published)["guarantee"]["words"]
+    assert _WHOM in (published / "README.md").read_text(encoding="utf-8")
+
+
+def _with_certificate(published: Path, folder: Path, change) -> Path:
+    """Return a copy of a bundle with another certificate, whose hash the manifest has."""
+    copy = folder / "other"
+    shutil.copytree(published, copy)
+    said = change((copy / "certificate.json").read_text(encoding="utf-8"))
+    (copy / "certificate.json").write_text(said, encoding="utf-8")
+    listed = json.loads((copy / "MANIFEST.json").read_text(encoding="utf-8"))["files"]
+    listed["certificate.json"] = hashlib.sha256(said.encode()).hexdigest()
+    (copy / "MANIFEST.json").write_text(manifest_text(listed), encoding="utf-8")
+    return copy
+
+
+def test_the_words_of_earlier_bundles_go_on_to_hold_and_others_do_not(
+    published: Path, tmp_path: Path
+) -> None:
+    old = Unit.add_remove_person("patient", max_rows=3).describe()
+    verify_bundle(_with_certificate(published, tmp_path / "a", lambda text: text.replace(_WHOM, old)))
+    for other in (_WHOM.replace("3", "2"), old.replace("3", "2")):
+        with pytest.raises(BundleError, match="the words of the guarantee"):
+            verify_bundle(
+                _with_certificate(published, tmp_path / other[-9:], lambda text, to=other: text.replace(_WHOM, to))
+            )
+
+
 @pytest.fixture(scope="module")
 def summarised(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A bundle of linked tables whose patients are written with what follows from their stays."""
@@ -194,8 +234,6 @@ def test_a_summary_that_does_not_follow_from_the_rows_is_found(summarised, tmp_p
 
 def _tampered(published: Path, folder: Path, name: str, change) -> Path:
     """Return a copy of the bundle in which a table was changed and the hashes made to agree."""
-    import hashlib
-
     copy = folder / "copy"
     folder.mkdir(exist_ok=True)
     shutil.copytree(published, copy)

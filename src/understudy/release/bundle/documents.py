@@ -147,7 +147,7 @@ def _for_subjects(result: ReleaseResult) -> list[Block]:
     series = series_of(result.spec, guarantee.bounds)
     return [
         Text(
-            f"The guarantee is {guarantee.budget.describe()}, for neighbouring tables that {guarantee.unit.describe()}. "
+            f"The guarantee is {guarantee.budget.describe()}, for neighbouring tables that {guarantee.neighbours}. "
             f"{guarantee.allowed}".rstrip()
         ),
         *([Text(guarantee.condition)] if guarantee.condition else []),

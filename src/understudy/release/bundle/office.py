@@ -115,9 +115,9 @@ class OfficeFacts:
     @property
     def whom(self) -> str:
         """Who is protected, in words and as the certificate has it."""
-        whose = "each record" if self.unit.id_column is None else "each person with all records that are kept"
         if of_entities(self.schema, self.unit):
-            whose = f"each {self.unit.id_column} with all rows, of which {self.unit.max_rows} event records are counted"
+            return f"each {self.unit.id_column} with all rows (neighbouring tables: {self.promised['neighbours']})"
+        whose = "each record" if self.unit.id_column is None else "each person with all records that are kept"
         return f"{whose} (neighbouring tables: {self.promised['neighbours']})"
 
     @property
