@@ -26,9 +26,11 @@ from understudy.datasets import (
     patient_stays_schema,
 )
 from understudy.errors import BundleError, SchemaError
+from understudy.mechanisms import Model
 from understudy.privacy import Unit
 from understudy.release import RecordTypes, largest_moves
 from understudy.release.bundle.bundle import manifest_text
+from understudy.release.bundle.reporting import bundle_report
 from understudy.release.bundle.verify import verify_bundle
 from understudy.release.criteria.base import CriterionContext
 from understudy.release.criteria.groups import Grouping
@@ -143,6 +145,46 @@ def test_documents_say_what_is_counted_of_real_entities_and_what_is_published(pu
         assert "at most 3 rows each" not in path.read_text(encoding="utf-8"), path
     assert _WHOM in verify_bundle(published)["guarantee"]["words"]
     assert _WHOM in (published / "README.md").read_text(encoding="utf-8")
+
+
+def test_one_text_tells_what_bounds_a_release_of_entities_has(published: Path) -> None:
+    report, readme = (
+        (published / name).read_text(encoding="utf-8") for name in ("report.html", "README.md")
+    )
+    assert "bounds and intervals (Model.error_bounds, Model.interval) are about event records" in report
+    for untrue in ("This method gives no error bounds", "keeps no marginals", "whose bounds above"):
+        assert untrue not in report
+    assert "error bounds and intervals are about event records" in readme
+    assert Model.load(published / "model.understudy").interval(("sex",)) is not None
+    sheet, nist = (
+        (published / "documents" / f"{name}.html").read_text(encoding="utf-8")
+        for name in ("datasheet", "nist-sp-800-226")
+    )
+    assert "no bounds are known beyond the criteria" in sheet
+    assert "within the bounds of the report" not in sheet
+    assert "data dictionary names them" not in nist
+    assert "which values that concerns is not known" in nist
+    for said in (readme, report):
+        assert "the rows of stays, each with the columns of its patient" in said
+        assert "data.csv-metadata.json" in said
+
+
+def test_bars_count_patients_once_and_stays_each(published: Path) -> None:
+    patients, stays = (pd.read_csv(published / "tables" / f"{name}.csv") for name in ("patients", "stays"))
+    bars = {panel.title: dict(zip(panel.labels, panel.bars, strict=True)) for panel in bundle_report(published).panels}  # fmt: skip
+    assert set(bars) == {
+        "stays (patients)",
+        "sex (patients)",
+        "admitted (stays)",
+        "ward (stays)",
+        "readmitted (stays)",
+    }
+    assert bars["sex (patients)"]["female"] == pytest.approx((patients["sex"] == "female").mean())
+    assert bars["stays (patients)"]["0"] == pytest.approx((patients["stays"] == 0).mean())
+    assert bars["ward (stays)"]["day"] == pytest.approx((stays["ward"] == "day").mean())
+    for bar in bars.values():
+        assert sum(bar.values()) == pytest.approx(1)
+    assert "stays (patients)" in (published / "marginals.svg").read_text(encoding="utf-8")
 
 
 def _with_certificate(published: Path, folder: Path, change) -> Path:

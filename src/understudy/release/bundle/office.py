@@ -67,11 +67,31 @@ def _sizes(certificate: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class OfficeFacts:
-    """What the documents are made from: the certificate and the specification as published, and the schema."""
+    """What the documents are made from: the certificate and the specification as published, and the schema.
+
+    ``bounded`` and ``rare`` say whether the report has bounds of errors, and values that may not occur at all.
+    """
 
     certificate: Mapping[str, Any]
     spec: Mapping[str, Any]
     schema: Schema
+    bounded: bool = False
+    rare: bool = False
+
+    @property
+    def errors(self) -> str:
+        """What is known of errors, and where it stands."""
+        listed = ["bounds by column and pair of columns"] if self.bounded else []
+        listed += ["values that may not occur at all"] if self.rare else []
+        if listed:
+            return f"the report lists {', and '.join(listed)}"
+        return "no bounds are known beyond the criteria"
+
+    @property
+    def bias(self) -> str:
+        """Which counts are off on one side."""
+        said = "counts of rare and absent values are too large on average, by about the deviation of the noise"
+        return f"{said}; the data dictionary names them" if self.rare else f"{said}; which values that concerns is not known"
 
     @property
     def promised(self) -> Mapping[str, Any]:
@@ -509,7 +529,7 @@ def _nist(facts: OfficeFacts) -> Page:
                         ("composition", f"{facts.looks} charges, {facts.promised['accounting']} accounting; {facts.promised['selection']} ({facts.promised['argument']})"),
                         ("choices made in the light of the data", f"inside the guarantee: the specification {fixed(str(facts.promised.get('condition') or ''))}"),
                         ("usefulness", checked),
-                        ("bias", "counts of rare and absent values are too large on average, by about the deviation of the noise; the data dictionary names them"),
+                        ("bias", facts.bias),
                         ("bias of the records", "Who is missing from the real records, or wrongly recorded, and what does the synthetic table inherit of that?"),
                     ],
                 ),
@@ -605,7 +625,7 @@ def _datasheet(facts: OfficeFacts) -> Page:
                         ("a row is", "synthetic: a draw from a model, and the record of nobody"),
                         ("how many", f"{_sizes(certificate)}, {len(facts.schema.names)} columns"),
                         ("region", facts.publisher("region")),
-                        ("errors", "the report lists bounds by column and pair of columns, and values that may not occur at all"),
+                        ("errors", facts.errors),
                         ("confidential or offensive content", "Does any label name something confidential or offensive?"),
                     ],
                 ),
@@ -623,7 +643,7 @@ def _datasheet(facts: OfficeFacts) -> Page:
         (
             "Uses",
             [
-                Text("For statistics like those that the criteria cover, within the bounds of the report. Not for looking for people or unusual rows, and not for tests that take rows for independent draws."),
+                Text(f"For statistics like those that the criteria cover{', within the bounds of the report' if facts.bounded else ''}. Not for looking for people or unusual rows, and not for tests that take rows for independent draws."),
                 Table("Criteria", ("criterion", "what is compared", "error", "result"), facts.criteria),
             ],
         ),

@@ -275,7 +275,7 @@ def limits(
             f"How {together} columns go together, beyond what smaller tables imply: that was not measured."
         )
     elif not order:
-        found.append("How far any single count is from the real one: the method gives no ranges.")
+        found.append("How far any single count is from the real one: no ranges are known.")
     if cut:
         found.append(cut)
     if cleaned:
