@@ -187,6 +187,20 @@ def test_bars_count_patients_once_and_stays_each(published: Path) -> None:
     assert "stays (patients)" in (published / "marginals.svg").read_text(encoding="utf-8")
 
 
+def test_the_dictionary_says_how_values_are_written_and_lists_keys_and_counts(
+    published: Path, summarised: Path
+) -> None:
+    dictionary = (published / "dictionary.md").read_text(encoding="utf-8")
+    days = "ritten as a day, drawn evenly within the quarter: nothing finer than the quarter means anything"
+    assert f"W{days}" in dictionary
+    assert f"- admitted: w{days}." in (published / "README.md").read_text(encoding="utf-8")
+    for entry in ("## patient\n", "## stays\n", "Number of rows in stays.", "Possible values: 0 to 40"):
+        assert entry in dictionary, entry
+    summaries = (summarised / "dictionary.md").read_text(encoding="utf-8")
+    assert "## all_nights\n" in summaries
+    assert "drawn as the neighbours say within the bin" in summaries
+
+
 def _with_certificate(published: Path, folder: Path, change) -> Path:
     """Return a copy of a bundle with another certificate, whose hash the manifest has."""
     copy = folder / "other"
