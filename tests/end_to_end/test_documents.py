@@ -110,9 +110,7 @@ def test_documents_follow_from_the_published_files_alone(bundle: Path) -> None:
     """Made again from certificate, specification, schema and what the report lists they are the same, byte for byte."""
     verify_bundle(bundle)
     report = bundle_report(bundle)
-    again = office_documents(
-        replace(facts_of(bundle), bounded=bool(report.bounds), rare=bool(report.rare))
-    )
+    again = office_documents(replace(facts_of(bundle), bounded=bool(report.bounds), rare=bool(report.rare)))
     assert set(again) == set(DOCUMENTS)
     for name, page in again.items():
         assert (bundle / name).read_text("utf-8") == render(page)

@@ -46,6 +46,7 @@ ENGLISH: Texts = {
     "figure_range": "real records: {low} to {high}",
     "figures_note": "The figure is this table's. The ranges hold together with a confidence of {confidence}.",
     "figures_checked": "No ranges of single figures are known; these errors were checked on the real records before publication.",
+    "figures_checked_events": "No ranges of single figures are known; these errors were checked before publication, on event records, of which each real {entity} has equally many.",
     "figures_none": "None with a known error: no ranges are known, and no criterion compared the table with the real one.",
     "h_limits": "What it cannot tell",
     "h_meaning": "What it means if you are in the data",

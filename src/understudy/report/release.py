@@ -203,7 +203,12 @@ def _first_screen(content: ReportContent, phrases: Texts) -> str:
     noted = (
         text(" ".join([phrases["figures_note"].format(confidence=content.confidence), *notes]), note=True)
         if ranged
-        else text(phrases["figures_checked"], note=True)
+        else text(
+            phrases["figures_checked_events"].format(entity=content.entity)
+            if content.entity
+            else phrases["figures_checked"],
+            note=True,
+        )
         if content.figures
         else text(phrases["figures_none"])
     )

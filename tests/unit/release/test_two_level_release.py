@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from linked_tables import write_patients
+from understudy.cli.commands.bundle import verify
 from understudy.data import read_table
 from understudy.data.events import read_events
 from understudy.data.linked import LinkedTables, read_linked
@@ -139,7 +140,9 @@ def test_documents_say_what_is_counted_of_real_entities_and_what_is_published(pu
     for name in ("README.md", "report.html", "documents/nist-sp-800-226.html"):
         said = (published / name).read_text(encoding="utf-8")
         assert "of each real patient 3 event records are counted, with noise" in said, name
-        assert "Each synthetic patient comes with all its synthetic rows of stays, in the order of" in said, name
+        assert "Each synthetic patient comes with all its synthetic rows of stays, in the order of" in said, (
+            name
+        )
         assert "is published with all its rows" not in said, name
     for path in (item for item in published.rglob("*") if item.suffix in (".md", ".html", ".json", ".yaml")):
         assert "at most 3 rows each" not in path.read_text(encoding="utf-8"), path
@@ -148,9 +151,7 @@ def test_documents_say_what_is_counted_of_real_entities_and_what_is_published(pu
 
 
 def test_one_text_tells_what_bounds_a_release_of_entities_has(published: Path) -> None:
-    report, readme = (
-        (published / name).read_text(encoding="utf-8") for name in ("report.html", "README.md")
-    )
+    report, readme = ((published / name).read_text(encoding="utf-8") for name in ("report.html", "README.md"))
     assert "bounds and intervals (Model.error_bounds, Model.interval) are about event records" in report
     for untrue in ("This method gives no error bounds", "keeps no marginals", "whose bounds above"):
         assert untrue not in report
@@ -201,6 +202,54 @@ def test_the_dictionary_says_how_values_are_written_and_lists_keys_and_counts(
     assert "drawn as the neighbours say within the bin" in summaries
 
 
+def test_the_first_screen_says_in_words_what_was_checked_beside_the_value(published: Path) -> None:
+    patients, stays = (pd.read_csv(published / "tables" / f"{name}.csv") for name in ("patients", "stays"))
+    figures = [(item.value, item.what) for item in bundle_report(published).figures]
+    again = stays["readmitted"].astype(str).str.lower() == "true"
+    assert figures == [
+        (
+            f"{len(stays) / len(patients):.2f}",
+            "Mean number of stays of a patient: off by less than 2.5, in every group (everyone; sex)",
+        ),
+        (
+            f"{100 * again.mean():.1f} %",
+            "Share of stays with readmitted = true: off by less than 45 points, in every group (everyone; sex)",
+        ),
+        (
+            f"{100 * again.groupby(stays['patient']).mean().mean():.1f} %",
+            "Share of the stays of a patient with readmitted = true, on average: off by less than 45 points",
+        ),
+    ]
+
+
+def test_the_chance_of_a_statement_is_one_number_everywhere(tmp_path: Path) -> None:
+    """That of the first screen; rounding it to a tenth of a per cent on other pages made it another one."""
+    write_patients(tmp_path, 500, fixed=FEW[:1], moving=FEW[1:])
+    described = plain(
+        "register.yaml",
+        source={},
+        budget={"total": {"epsilon": 34.0, "delta": 1e-6}, "model": {"epsilon": 30.0, "delta": 1e-6}},
+    )
+    write_plain(described, tmp_path / "spec.yaml")
+    done = publish(tmp_path / "spec.yaml", out=tmp_path / "bundle", ledger=tmp_path / "register.ledger")
+    assert done.accepted
+    certainty = bundle_report(tmp_path / "bundle").certainty
+    assert certainty
+    for name in ("report.html", "documents/anonymisation.html", "documents/nist-sp-800-226.html"):
+        assert certainty in (tmp_path / "bundle" / name).read_text(encoding="utf-8"), name
+    readme = (tmp_path / "bundle" / "README.md").read_text(encoding="utf-8")
+    assert certainty.replace("%", " %") in readme
+
+
+def test_verify_counts_the_rows_of_both_tables(published: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    verify(published, json=False, signature=None, trusted=False)
+    tables = json.loads((published / "certificate.json").read_text(encoding="utf-8"))["tables"]
+    said = " ".join(capsys.readouterr().out.split())
+    assert (
+        f"patients with {tables['patients']:,} rows, stays with {tables['stays']:,} rows, all files" in said
+    )
+
+
 def _with_certificate(published: Path, folder: Path, change) -> Path:
     """Return a copy of a bundle with another certificate, whose hash the manifest has."""
     copy = folder / "other"
@@ -221,7 +270,9 @@ def test_the_words_of_earlier_bundles_go_on_to_hold_and_others_do_not(
     for other in (_WHOM.replace("3", "2"), old.replace("3", "2")):
         with pytest.raises(BundleError, match="the words of the guarantee"):
             verify_bundle(
-                _with_certificate(published, tmp_path / other[-9:], lambda text, to=other: text.replace(_WHOM, to))
+                _with_certificate(
+                    published, tmp_path / other[-9:], lambda text, to=other: text.replace(_WHOM, to)
+                )
             )
 
 

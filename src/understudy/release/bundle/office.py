@@ -18,6 +18,7 @@ from understudy.release.agreement import Agreement
 from understudy.release.bundle.metadata import SYNTHETIC
 from understudy.release.bundle.reporting import (
     about_rows,
+    at_least,
     between,
     criterion_groups,
     fixed,
@@ -90,8 +91,14 @@ class OfficeFacts:
     @property
     def bias(self) -> str:
         """Which counts are off on one side."""
-        said = "counts of rare and absent values are too large on average, by about the deviation of the noise"
-        return f"{said}; the data dictionary names them" if self.rare else f"{said}; which values that concerns is not known"
+        said = (
+            "counts of rare and absent values are too large on average, by about the deviation of the noise"
+        )
+        return (
+            f"{said}; the data dictionary names them"
+            if self.rare
+            else f"{said}; which values that concerns is not known"
+        )
 
     @property
     def promised(self) -> Mapping[str, Any]:
@@ -153,7 +160,7 @@ class OfficeFacts:
         often = (
             "always"
             if not exceeded
-            else f"except with a chance of at most {chance(exceeded, rounding=ROUND_CEILING)}"
+            else f"with a chance of at least {at_least(1 - exceeded)}".replace(" %", "%")
         )
         factor = (
             f"{_up(math.exp(epsilon))} (e to the power of {epsilon:.4g})"

@@ -134,6 +134,7 @@ def _read(folder: Path, schema: Schema | None, model: Model | None) -> ReportCon
     lost = certificate.get("rows_lost")
     unit = Unit.from_dict(promised["unit"])
     entity = schema.entity if of_entities(schema, unit) else None
+    linked = {} if entity is None else _entities(folder, entity)
     cut = about_rows(schema, unit)
     shown = figures(*modelled, model, spec)
     rare, bounds_found = rare_values(model), _bounds(*modelled, model)
@@ -154,7 +155,20 @@ def _read(folder: Path, schema: Schema | None, model: Model | None) -> ReportCon
         series=""
         if not certificate.get("series")
         else _signs(budget_from_dict(certificate["series"]["composed"])),
-        figures=shown or criterion_figures(certificate["criteria"], 3),
+        figures=shown
+        or criterion_figures(
+            certificate["criteria"],
+            3,
+            spec=spec,
+            groups={
+                str(item["name"]): criterion_groups(spec, str(item["name"]))
+                for item in certificate["criteria"]
+            },
+            schema=schema,
+            rows=frame,
+            tables=linked,
+            entity=entity,
+        ),
         limits=limits(
             bounds=[(clique, bound / 2) for clique, _, bound in bounds_found],
             rare=rare,
@@ -185,7 +199,7 @@ def _read(folder: Path, schema: Schema | None, model: Model | None) -> ReportCon
         slack=slack,
         panels=_panels(*modelled, model)
         if entity is None
-        else [Whiskers.of_counts(*item) for item in counts_by_level(schema, frame, _entities(folder, entity))],
+        else [Whiskers.of_counts(*item) for item in counts_by_level(schema, frame, linked)],
         pairs=_pairs(*modelled, model),
         bounds=[
             [", ".join(clique), kind, f"{bound / 2:.1%}", f"{bound:.4f}"]
@@ -514,9 +528,7 @@ def counts_by_level(
     number = entity.count or f"number of {each if linked else 'rows'}"
     events = people[own].map(sizes).fillna(0).to_numpy(dtype=np.int64)
     bins = np.searchsorted(np.asarray(entity.bins), events, side="right") - 1
-    found = [
-        (f"{number} ({once})", entity.bin_labels, np.bincount(bins, minlength=len(entity.bin_labels)))
-    ]
+    found = [(f"{number} ({once})", entity.bin_labels, np.bincount(bins, minlength=len(entity.bin_labels)))]
     fixed = replace(schema.select(entity.fixed), entity=None) if entity.fixed else None
     known = {} if fixed is None else fixed.encode_frame(people)
     codes = schema.encode_frame(rows)

@@ -131,7 +131,10 @@ def _check_guarantee(document: dict[str, Any], problems: Problems, entity: Entit
     kept = any(_within(budget, unit, name, events, reserve) for name in names)
     if not kept and not _plainly_within(budget, unit, entries):
         problems.add("the charges add up to more than the guarantee promises")
-    ways = (unit.describe(), *([unit.describe_entity()] if entity is not None and entity.id == unit.id_column else []))
+    ways = (
+        unit.describe(),
+        *([unit.describe_entity()] if entity is not None and entity.id == unit.id_column else []),
+    )
     begins = [f"{budget.describe()}; neighbouring tables: {way};" for way in ways]
     words, neighbours = str(promised["words"]), promised.get("neighbours", "")
     if not any(words.startswith(begin) and neighbours in begin for begin in begins):

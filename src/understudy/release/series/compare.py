@@ -421,7 +421,12 @@ def changes_table(items: Sequence[Change]) -> tuple[list[str], list[list[str]]]:
     """
     noise = any(item.noise is not None for item in items)
     certain = any(item.at_least is not None for item in items)
-    head = ["columns", "difference", *(["noise alone"] if noise else []), *(["differs by at least"] if certain else [])]
+    head = [
+        "columns",
+        "difference",
+        *(["noise alone"] if noise else []),
+        *(["differs by at least"] if certain else []),
+    ]
     rows = []
     for item in items:
         row = [" and ".join(item.columns), f"{item.difference:.2%}"]

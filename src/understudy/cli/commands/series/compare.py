@@ -32,7 +32,13 @@ def compare(
     """
     from understudy.cli.output import print_json, print_table, tell
     from understudy.data import write_text
-    from understudy.release.series.compare import changes_table, compare_sides, comparison_page, explanation, side_of
+    from understudy.release.series.compare import (
+        changes_table,
+        compare_sides,
+        comparison_page,
+        explanation,
+        side_of,
+    )
     from understudy.report import markdown, render
     from understudy.schema import Schema
 
