@@ -229,6 +229,11 @@ def test_the_chance_of_a_statement_is_one_number_everywhere(tmp_path: Path) -> N
         "register.yaml",
         source={},
         budget={"total": {"epsilon": 34.0, "delta": 1e-6}, "model": {"epsilon": 30.0, "delta": 1e-6}},
+        acceptance={
+            "form": "pass-only",
+            "epsilon": 1.0,
+            "criteria": [{"name": "cells", "kind": "max-marginal-error", "orders": [1], "threshold": 0.9}],
+        },
     )
     write_plain(described, tmp_path / "spec.yaml")
     done = publish(tmp_path / "spec.yaml", out=tmp_path / "bundle", ledger=tmp_path / "register.ledger")

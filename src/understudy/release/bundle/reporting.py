@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 __all__ = [
     "at_least",
     "between",
-    "counts_by_level",
     "bundle_report",
+    "counts_by_level",
     "criterion_groups",
     "epsilon_delta",
     "fixed",
