@@ -528,7 +528,9 @@ def counts_by_level(
     number = entity.count or f"number of {each if linked else 'rows'}"
     events = people[own].map(sizes).fillna(0).to_numpy(dtype=np.int64)
     bins = np.searchsorted(np.asarray(entity.bins), events, side="right") - 1
-    found = [(f"{number} ({once})", entity.bin_labels, np.bincount(bins, minlength=len(entity.bin_labels)))]
+    found: list[tuple[str, Sequence[str], npt.NDArray[np.int64]]] = [
+        (f"{number} ({once})", entity.bin_labels, np.bincount(bins, minlength=len(entity.bin_labels)))
+    ]
     fixed = replace(schema.select(entity.fixed), entity=None) if entity.fixed else None
     known = {} if fixed is None else fixed.encode_frame(people)
     codes = schema.encode_frame(rows)
