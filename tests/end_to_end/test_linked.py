@@ -138,7 +138,7 @@ def test_a_rehearsal_on_a_single_simulated_table_says_what_to_give(folder):
     assert "patient_register" in run("rehearse", folder / "spec.yaml", "--simulate", "toy", code=2)
     told = run("plan", folder / "spec.yaml", "--rows", 400)
     assert "Planned for 400 entities, which give 1,200 event records." in told
-    assert "one patient with all rows (3 event records of each are counted)" in told
+    assert "one patient with all rows, of which 3 event records are counted" in told
 
 
 def test_plan_knows_the_key(folder):

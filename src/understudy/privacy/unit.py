@@ -201,6 +201,18 @@ class Unit:
         rows = "row" if self.max_rows == 1 else "rows"
         return f"{verb} one person (column {self.id_column!r}, at most {self.max_rows} {rows} each)"
 
+    def describe_entity(self) -> str:
+        """Return the unit in words where it is an entity with all its rows, of which so many event records are counted.
+
+        Examples
+        --------
+        >>> print(Unit.add_remove_person("patient", max_rows=3).describe_entity())
+        add or remove one patient with all rows, of which 3 event records are counted
+        """
+        verb = "add or remove" if self.relation == "add-remove" else "replace"
+        records = "record is" if self.max_rows == 1 else "records are"
+        return f"{verb} one {self.id_column} with all rows, of which {self.max_rows} event {records} counted"
+
     def describe_cut(self) -> str:
         """Say what a fit of rows does to people with more rows than the unit allows; empty where every row is its own unit.
 

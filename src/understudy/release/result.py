@@ -168,6 +168,8 @@ class ReleaseGuarantee:
     ----------
     budget, unit
         The promise about this release, and who is protected: the tightest valid accounting of its parts.
+    neighbours
+        Which tables are neighbours, in words.
     total, table_total
         What the specification allowed, at least as much; and what the ledger allowed for all releases of the table together when this one
         ended, which may be raised later.
@@ -195,6 +197,7 @@ class ReleaseGuarantee:
 
     budget: Budget
     unit: Unit
+    neighbours: str
     accounting: str
     attempt: Budget
     model: Budget
@@ -237,7 +240,7 @@ class ReleaseGuarantee:
     def describe(self) -> str:
         """Say the promise in one sentence, and what it presumes in another."""
         promise = (
-            f"{self.budget.describe()}; neighbouring tables: {self.unit.describe()}; {self.selection} "
+            f"{self.budget.describe()}; neighbouring tables: {self.neighbours}; {self.selection} "
             f"({self.argument}; {self.accounting} accounting)."
         )
         return " ".join(part for part in (promise, self.allowed, self.condition) if part)
@@ -250,7 +253,7 @@ class ReleaseGuarantee:
             "table_total": None if self.table_total is None else self.table_total.to_dict(),
             "trade_off": [bound.to_dict() for bound in self.trade_off],
             "unit": self.unit.to_dict(),
-            "neighbours": self.unit.describe(),
+            "neighbours": self.neighbours,
             "accounting": self.accounting,
             "attempt": self.attempt.to_dict(),
             "model": self.model.to_dict(),

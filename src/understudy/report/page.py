@@ -45,8 +45,9 @@ ENGLISH: Texts = {
     "h_figures": "What you can read off it",
     "figure_range": "real records: {low} to {high}",
     "figures_note": "The figure is this table's. The ranges hold together with a confidence of {confidence}.",
-    "figures_checked": "The method gives no ranges for single figures; these errors were checked on the real records before publication.",
-    "figures_none": "None with a known error: the method gives no ranges, and no criterion compared the table with the real one.",
+    "figures_checked": "No ranges of single figures are known; these errors were checked on the real records before publication.",
+    "figures_checked_events": "No ranges of single figures are known; these errors were checked before publication, on event records, of which each real {entity} has equally many.",
+    "figures_none": "None with a known error: no ranges are known, and no criterion compared the table with the real one.",
     "h_limits": "What it cannot tell",
     "h_meaning": "What it means if you are in the data",
     "meaning": "Whatever somebody knows and computes: a guess whether you are in it, right in 50% of cases before, is right in at most {guess} "
@@ -99,7 +100,8 @@ ENGLISH: Texts = {
     # measured
     "measured": "Bars: the synthetic table. Points: what was measured on the real table, with noise added for privacy; the "
     "lines reach two standard deviations of that noise either way. The real numbers themselves appear nowhere.",
-    "measured_none": "The method that made this table keeps no marginals to compare with.",
+    "measured_none": "Nothing that was measured can be drawn beside these bars: the model keeps no noisy marginals of this table, or was not published.",
+    "measured_events": "Nothing is drawn beside these bars: what was measured on the real tables are event records, of which each {entity} has equally many, whatever the number of its rows. The heading of each picture says which table is counted: what is fixed about a {entity} is counted once for each, the rest once for each row.",
     "pairs": "Pairs of columns: where the synthetic table has more (blue) or fewer (orange) rows than measured, in standard "
     "deviations of the noise. Pale is good; noise alone colours one cell in twenty noticeably.",
     # bounds
@@ -109,8 +111,11 @@ ENGLISH: Texts = {
     "and the bound follows from what the method would otherwise have measured, or is the largest there is.",
     "bounds_caption": "Error bounds",
     "bounds_head": "columns|kind|rows that may have to move|bound",
-    "bounds_none": "This method gives no error bounds.",
+    "bounds_none": "No bounds on the errors of this table are known, beyond the criteria.",
+    "bounds_events": "No bounds on the errors of these tables are known, beyond the criteria: what was measured are event records, of which each {entity} has equally many, and rows follow from them by "
+    "a model. Where model.understudy is published, its bounds and intervals (Model.error_bounds, Model.interval) are about event records, not about rows.",
     # use
+    "intended_checked": "Intended: statistics like those the criteria cover.",
     "intended": "Intended: statistics like those the criteria cover, and the tables of counts whose bounds above are small "
     "enough for your purpose.",
     "unintended": "Not intended: looking for individuals or unusual records; tests that take the rows for independent "

@@ -72,6 +72,8 @@ class ReportContent:
         Scale, threshold and chance of a false accept of the pass-only test, as words; None in the published form.
     panels, pairs
         Columns, and pairs of columns (title, labels down, labels across, differences).
+    entity
+        Who has several rows, in a release of entities with their events; empty in one of rows.
     bounds
         Columns, kind, rows that may have to move, and the bound itself; ``confidence`` as words.
     rare
@@ -110,6 +112,7 @@ class ReportContent:
     panels: Sequence[Whiskers] = ()
     pairs: Sequence[tuple[str, Sequence[str], Sequence[str], Sequence[Sequence[float]]]] = ()
     bounds: Rows = ()
+    entity: str = ""
     confidence: str = "95%"
     process: Rows
     dictionary: Rows
@@ -130,7 +133,11 @@ def release_page(content: ReportContent, *, texts: Texts = ENGLISH) -> str:
         (phrases["h_bounds"], _bounds(content, phrases)),
         (
             phrases["h_use"],
-            [Text(phrases["intended"]), *map(Text, content.cut), Text(phrases["unintended"])],
+            [
+                Text(phrases["intended" if content.bounds else "intended_checked"]),
+                *map(Text, content.cut),
+                Text(phrases["unintended"]),
+            ],
         ),
         (phrases["h_process"], [_table(phrases, "process", content.process)]),
         (phrases["h_dictionary"], _dictionary(content, phrases)),
@@ -196,7 +203,12 @@ def _first_screen(content: ReportContent, phrases: Texts) -> str:
     noted = (
         text(" ".join([phrases["figures_note"].format(confidence=content.confidence), *notes]), note=True)
         if ranged
-        else text(phrases["figures_checked"], note=True)
+        else text(
+            phrases["figures_checked_events"].format(entity=content.entity)
+            if content.entity
+            else phrases["figures_checked"],
+            note=True,
+        )
         if content.figures
         else text(phrases["figures_none"])
     )
@@ -362,6 +374,8 @@ def _measured(content: ReportContent, phrases: Texts) -> list[Block]:
         Text(
             phrases["measured"]
             if any(len(panel.points) for panel in content.panels)
+            else phrases["measured_events"].format(entity=content.entity)
+            if content.entity
             else phrases["measured_none"]
         ),
         Html(comparison_panels(content.panels)),
@@ -374,6 +388,8 @@ def _measured(content: ReportContent, phrases: Texts) -> list[Block]:
 
 def _bounds(content: ReportContent, phrases: Texts) -> list[Block]:
     if not content.bounds:
+        if content.entity:
+            return [Text(phrases["bounds_events"].format(entity=content.entity))]
         return [Text(phrases["bounds_none"])]
     return [
         Text(phrases["bounds"].format(confidence=content.confidence)),

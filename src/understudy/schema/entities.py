@@ -288,14 +288,15 @@ class Entity:
 
         Examples
         --------
-        >>> Entity("patient").describe_counting(3).partition(":")[0]
-        'Entities with their events'
+        >>> Entity("patient").describe_counting(3).partition(", whatever")[0]
+        'Entities with their events: of each real patient 3 event records are counted, with noise'
         """
-        records = "record" if max_rows == 1 else "records"
+        records = "record is" if max_rows == 1 else "records are"
         order = "in random order" if self.order is None else f"in the order of {self.order!r}"
+        rows = "rows" if self.tables is None else f"rows of {self.tables[1]}"
         return (
-            f"Entities with their events: each {self.id} was counted by {max_rows} event {records}, whatever the number of its rows, and is published with all its rows, "
-            f"{order}, up to {self.max_events}. Errors that are given as shares of event records are means over entities, of which each counts the same."
+            f"Entities with their events: of each real {self.id} {max_rows} event {records} counted, with noise, whatever the number of its {rows}. "
+            f"Each synthetic {self.id} comes with all its synthetic {rows}, {order}, up to {self.max_events}. Errors that are given as shares of event records are means over entities, of which each counts the same."
         )
 
     @property

@@ -163,8 +163,8 @@ def test_criteria_stand_in_where_a_method_gives_no_ranges(tmp_path: Path) -> Non
     (bundle / "model.understudy").unlink()
     bare = bundle_report(bundle)
     assert [(figure.value, figure.what) for figure in bare.figures] == [
-        ("below 0.5 share of rows", "Error of: all pairs (Maximal error of marginals: absolute, all k-way)"),
-        ("below 5 days", "Error of: mean stay (Maximal error of conditional means: days)"),
+        ("within 50 points", "Every share of rows, by any number of columns together"),
+        ("within 5 days", "Mean of days, in every group (everyone; ward: day, general or intensive)"),
     ]
     assert len(bare.limits) >= 2
     assert len(report.limits) == 3

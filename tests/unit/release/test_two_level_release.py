@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from pathlib import Path
@@ -13,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from linked_tables import write_patients
+from understudy.cli.commands.bundle import verify
 from understudy.data import read_table
 from understudy.data.events import read_events
 from understudy.data.linked import LinkedTables, read_linked
@@ -25,9 +27,11 @@ from understudy.datasets import (
     patient_stays_schema,
 )
 from understudy.errors import BundleError, SchemaError
+from understudy.mechanisms import Model
 from understudy.privacy import Unit
 from understudy.release import RecordTypes, largest_moves
 from understudy.release.bundle.bundle import manifest_text
+from understudy.release.bundle.reporting import bundle_report
 from understudy.release.bundle.verify import verify_bundle
 from understudy.release.criteria.base import CriterionContext
 from understudy.release.criteria.groups import Grouping
@@ -38,9 +42,11 @@ from understudy.release.rehearsal.rehearsal import rehearse
 from understudy.release.run.planning import plan_release
 from understudy.release.run.run import run_release
 from understudy.release.run.transform import neighbours
+from understudy.release.series.compare import compare_sides, comparison_page, side_of
 from understudy.release.series.refresh import plan_refresh
 from understudy.release.spec.space import counted_schema
 from understudy.release.spec.spec import Spec
+from understudy.report import markdown
 from understudy.schema import Domain, Schema
 from understudy.schema.files.yaml import read_plain, write_plain
 from understudy.workflow import publish
@@ -127,6 +133,154 @@ def test_the_bundle_of_linked_tables_has_its_keys_in_every_description(published
     assert "Rows are cut" not in readme
 
 
+_WHOM = "add or remove one patient with all rows, of which 3 event records are counted"
+
+
+def test_documents_say_what_is_counted_of_real_entities_and_what_is_published(published: Path) -> None:
+    for name in ("README.md", "report.html", "documents/nist-sp-800-226.html"):
+        said = (published / name).read_text(encoding="utf-8")
+        assert "of each real patient 3 event records are counted, with noise" in said, name
+        assert "Each synthetic patient comes with all its synthetic rows of stays, in the order of" in said, (
+            name
+        )
+        assert "is published with all its rows" not in said, name
+    for path in (item for item in published.rglob("*") if item.suffix in (".md", ".html", ".json", ".yaml")):
+        assert "at most 3 rows each" not in path.read_text(encoding="utf-8"), path
+    assert _WHOM in verify_bundle(published)["guarantee"]["words"]
+    assert _WHOM in (published / "README.md").read_text(encoding="utf-8")
+
+
+def test_one_text_tells_what_bounds_a_release_of_entities_has(published: Path) -> None:
+    report, readme = ((published / name).read_text(encoding="utf-8") for name in ("report.html", "README.md"))
+    assert "bounds and intervals (Model.error_bounds, Model.interval) are about event records" in report
+    for untrue in ("This method gives no error bounds", "keeps no marginals", "whose bounds above"):
+        assert untrue not in report
+    assert "error bounds and intervals are about event records" in readme
+    assert Model.load(published / "model.understudy").interval(("sex",)) is not None
+    sheet, nist = (
+        (published / "documents" / f"{name}.html").read_text(encoding="utf-8")
+        for name in ("datasheet", "nist-sp-800-226")
+    )
+    assert "no bounds are known beyond the criteria" in sheet
+    assert "within the bounds of the report" not in sheet
+    assert "data dictionary names them" not in nist
+    assert "which values that concerns is not known" in nist
+    for said in (readme, report):
+        assert "the rows of stays, each with the columns of its patient" in said
+        assert "data.csv-metadata.json" in said
+
+
+def test_bars_count_patients_once_and_stays_each(published: Path) -> None:
+    patients, stays = (pd.read_csv(published / "tables" / f"{name}.csv") for name in ("patients", "stays"))
+    bars = {panel.title: dict(zip(panel.labels, panel.bars, strict=True)) for panel in bundle_report(published).panels}  # fmt: skip
+    assert set(bars) == {
+        "stays (patients)",
+        "sex (patients)",
+        "admitted (stays)",
+        "ward (stays)",
+        "readmitted (stays)",
+    }
+    assert bars["sex (patients)"]["female"] == pytest.approx((patients["sex"] == "female").mean())
+    assert bars["stays (patients)"]["0"] == pytest.approx((patients["stays"] == 0).mean())
+    assert bars["ward (stays)"]["day"] == pytest.approx((stays["ward"] == "day").mean())
+    for bar in bars.values():
+        assert sum(bar.values()) == pytest.approx(1)
+    assert "stays (patients)" in (published / "marginals.svg").read_text(encoding="utf-8")
+
+
+def test_the_dictionary_says_how_values_are_written_and_lists_keys_and_counts(
+    published: Path, summarised: Path
+) -> None:
+    dictionary = (published / "dictionary.md").read_text(encoding="utf-8")
+    days = "ritten as a day, drawn evenly within the quarter: nothing finer than the quarter means anything"
+    assert f"W{days}" in dictionary
+    assert f"- admitted: w{days}." in (published / "README.md").read_text(encoding="utf-8")
+    for entry in ("## patient\n", "## stays\n", "Number of rows in stays.", "Possible values: 0 to 40"):
+        assert entry in dictionary, entry
+    summaries = (summarised / "dictionary.md").read_text(encoding="utf-8")
+    assert "## all_nights\n" in summaries
+    assert "drawn as the neighbours say within the bin" in summaries
+
+
+def test_the_first_screen_says_in_words_what_was_checked_beside_the_value(published: Path) -> None:
+    patients, stays = (pd.read_csv(published / "tables" / f"{name}.csv") for name in ("patients", "stays"))
+    figures = [(item.value, item.what) for item in bundle_report(published).figures]
+    again = stays["readmitted"].astype(str).str.lower() == "true"
+    assert figures == [
+        (
+            f"{len(stays) / len(patients):.2f}",
+            "Mean number of stays of a patient: off by less than 2.5, in every group (everyone; sex)",
+        ),
+        (
+            f"{100 * again.mean():.1f} %",
+            "Share of stays with readmitted = true: off by less than 45 points, in every group (everyone; sex)",
+        ),
+        (
+            f"{100 * again.groupby(stays['patient']).mean().mean():.1f} %",
+            "Share of the stays of a patient with readmitted = true, on average: off by less than 45 points",
+        ),
+    ]
+
+
+def test_the_chance_of_a_statement_is_one_number_everywhere(tmp_path: Path) -> None:
+    """That of the first screen; rounding it to a tenth of a per cent on other pages made it another one."""
+    write_patients(tmp_path, 500, fixed=FEW[:1], moving=FEW[1:])
+    described = plain(
+        "register.yaml",
+        source={},
+        budget={"total": {"epsilon": 34.0, "delta": 1e-6}, "model": {"epsilon": 30.0, "delta": 1e-6}},
+        acceptance={
+            "form": "pass-only",
+            "epsilon": 1.0,
+            "criteria": [{"name": "cells", "kind": "max-marginal-error", "orders": [1], "threshold": 0.9}],
+        },
+    )
+    write_plain(described, tmp_path / "spec.yaml")
+    done = publish(tmp_path / "spec.yaml", out=tmp_path / "bundle", ledger=tmp_path / "register.ledger")
+    assert done.accepted
+    certainty = bundle_report(tmp_path / "bundle").certainty
+    assert certainty
+    for name in ("report.html", "documents/anonymisation.html", "documents/nist-sp-800-226.html"):
+        assert certainty in (tmp_path / "bundle" / name).read_text(encoding="utf-8"), name
+    readme = (tmp_path / "bundle" / "README.md").read_text(encoding="utf-8")
+    assert certainty.replace("%", " %") in readme
+
+
+def test_verify_counts_the_rows_of_both_tables(published: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    verify(published, json=False, signature=None, trusted=False)
+    tables = json.loads((published / "certificate.json").read_text(encoding="utf-8"))["tables"]
+    said = " ".join(capsys.readouterr().out.split())
+    assert (
+        f"patients with {tables['patients']:,} rows, stays with {tables['stays']:,} rows, all files" in said
+    )
+
+
+def _with_certificate(published: Path, folder: Path, change) -> Path:
+    """Return a copy of a bundle with another certificate, whose hash the manifest has."""
+    copy = folder / "other"
+    shutil.copytree(published, copy)
+    said = change((copy / "certificate.json").read_text(encoding="utf-8"))
+    (copy / "certificate.json").write_text(said, encoding="utf-8")
+    listed = json.loads((copy / "MANIFEST.json").read_text(encoding="utf-8"))["files"]
+    listed["certificate.json"] = hashlib.sha256(said.encode()).hexdigest()
+    (copy / "MANIFEST.json").write_text(manifest_text(listed), encoding="utf-8")
+    return copy
+
+
+def test_the_words_of_earlier_bundles_go_on_to_hold_and_others_do_not(
+    published: Path, tmp_path: Path
+) -> None:
+    old = Unit.add_remove_person("patient", max_rows=3).describe()
+    verify_bundle(_with_certificate(published, tmp_path / "a", lambda text: text.replace(_WHOM, old)))
+    for other in (_WHOM.replace("3", "2"), old.replace("3", "2")):
+        with pytest.raises(BundleError, match="the words of the guarantee"):
+            verify_bundle(
+                _with_certificate(
+                    published, tmp_path / other[-9:], lambda text, to=other: text.replace(_WHOM, to)
+                )
+            )
+
+
 @pytest.fixture(scope="module")
 def summarised(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A bundle of linked tables whose patients are written with what follows from their stays."""
@@ -192,8 +346,6 @@ def test_a_summary_that_does_not_follow_from_the_rows_is_found(summarised, tmp_p
 
 def _tampered(published: Path, folder: Path, name: str, change) -> Path:
     """Return a copy of the bundle in which a table was changed and the hashes made to agree."""
-    import hashlib
-
     copy = folder / "copy"
     folder.mkdir(exist_ok=True)
     shutil.copytree(published, copy)
@@ -265,6 +417,28 @@ def test_next_year_is_a_release_of_its_own(published: Path, tmp_path: Path, sour
     )
     assert done.accepted
     verify_bundle(folder / "next")
+
+
+def test_bundles_of_entities_are_compared_without_claims_about_the_real_tables(
+    published: Path, tmp_path: Path
+) -> None:
+    """Both are of the same real tables, whose difference is 0: whatever is said to be certain would be false."""
+    folder = published.parent
+    described = plain("register.yaml", source={}, name="register-again", seed=2)
+    write_plain(described, folder / "again.yaml")
+    done = publish(
+        folder / "again.yaml", out=tmp_path / "again", ledger=tmp_path / "again.ledger", another_ledger=True
+    )
+    assert done.accepted
+    found = compare_sides(side_of(published), side_of(tmp_path / "again"))
+    changes = (*found.columns, *found.pairs)
+    assert max(item.difference for item in changes) > 0, "noise makes them differ"
+    assert all(item.at_least is None and item.noise is None for item in changes)
+    page = markdown(comparison_page(found))
+    assert "at least" not in page
+    assert "for certain" not in page
+    assert "a patient counts once for each of its rows" in page
+    json.dumps(found.to_dict())
 
 
 def test_an_unchanged_copy_is_fine(published, tmp_path) -> None:

@@ -209,6 +209,10 @@ def test_every_text_is_used() -> None:
     )
     linked = release_page(content(tables={"patients": 1200, "stays": 5}), texts=texts)
     assert "patients with 1,200 rows, stays with 5 rows" in linked
+    events = release_page(content(entity="patient", panels=[], bounds=[]), texts=texts)
+    checked = content(entity="patient", figures=[Figure("12 %", "Share: off by less than 5 points")])
+    assert "on event records" in release_page(checked, texts=texts)
+    assert "of which each patient has equally many" in events
     assert set(ENGLISH) == used
 
 

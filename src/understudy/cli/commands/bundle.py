@@ -126,7 +126,10 @@ def verify(
         )
     else:
         if certificate is not None:
-            tell(f"The bundle {str(path)!r} is intact: {certificate['rows']:,} rows, all files as published.")
+            tables = certificate.get("tables") or {}
+            sizes = ", ".join(f"{name} with {rows:,} rows" for name, rows in tables.items())
+            held = sizes or f"{certificate['rows']:,} rows"
+            tell(f"The bundle {str(path)!r} is intact: {held}, all files as published.")
             charges = sum(entry.get("event") is not None for entry in certificate["ledger"]["entries"])
             counted = "1 charge" if charges == 1 else f"{charges} charges"
             tell(f"Guarantee, recomputed from {counted}: {certificate['guarantee']['words']}")

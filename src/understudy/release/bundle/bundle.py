@@ -9,6 +9,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,14 +19,16 @@ import numpy as np
 from understudy.data import sync, write_frame
 from understudy.data.output import in_use, sweep_leftovers
 from understudy.errors import OutputError
+from understudy.privacy import Unit
 from understudy.privacy.ledger.ledger import Entry
 from understudy.release.bundle.documents import acceptance_table, dictionary, readme
 from understudy.release.bundle.metadata import croissant, csv_companion, data_package, datasette
 from understudy.release.bundle.office import DOCUMENTS, OfficeFacts, office_documents
 from understudy.release.bundle.registry import deployment_text
-from understudy.release.bundle.reporting import bundle_report
+from understudy.release.bundle.reporting import bundle_report, counts_by_level, listed_files, of_entities
 from understudy.release.result import ReleaseResult
 from understudy.report import Page, Panel, marginal_chart, markdown, release_page, render
+from understudy.schema import Schema
 from understudy.schema.files.yaml import write_plain
 
 # ----------------------------------------------------------------------------------------
@@ -111,6 +114,19 @@ TABLE_FILE = "one of the linked tables, with its key"
 """What the files of linked tables hold, in the folder ``tables``."""
 
 
+_EVENT_MODEL = "the fitted model with its noisy measurements, for more rows; its error bounds and intervals are about event records"
+
+
+def described_files(schema: Schema, unit: Unit, *, linked: bool) -> dict[str, str]:
+    """Return what each file of a bundle holds, by its name; of linked tables and models of event records as it is there."""
+    entity, found = schema.entity, dict(FILES)
+    if of_entities(schema, unit):
+        found["model.understudy"] = _EVENT_MODEL
+    if entity is not None and linked and entity.tables is not None:
+        found["data.csv"] = f"the rows of {entity.tables[1]}, each with the columns of its {entity.id}"
+    return found
+
+
 def write_bundle(result: ReleaseResult, folder: str | os.PathLike[str]) -> Path:
     """Write the bundle of a release to a new folder and return it.
 
@@ -146,14 +162,13 @@ def _fill(result: ReleaseResult, folder: Path) -> None:
     result.schema.write(folder / "schema.yaml")
     if result.model is not None:
         result.model.save(folder / "model.understudy")
-    absent = {name for name in FILES if name.startswith("data.") and name not in data}
+    possible = described_files(result.schema, result.guarantee.unit, linked=bool(result.tables))
+    absent = {"data.csv", "data.parquet"} - set(data)
     absent |= {"model.understudy"} if result.model is None else set()
     changes = _changes(result)
     absent |= {"changes.md", "changes.html"} if changes is None else set()
-    listed = {name: explained for name, explained in FILES.items() if name not in absent}
+    listed = {name: explained for name, explained in possible.items() if name not in absent}
     listed |= {name: TABLE_FILE for name in data if name.startswith("tables/")}
-    if result.tables:
-        listed["data.csv"] = "the events of the linked tables, with the columns of their entity beside them"
     proved = certificate(result, data)
     about, columns = readme(result, files=listed), dictionary(result)
     texts: dict[str, str] = {
@@ -172,14 +187,22 @@ def _fill(result: ReleaseResult, folder: Path) -> None:
         "datasette.json": _json(datasette(result)),
         "documents/deployment.yaml": deployment_text(result),
     }
-    published = OfficeFacts(json.loads(_json(proved)), json.loads(texts["spec.json"]), result.schema)
-    texts |= {name: render(page) for name, page in office_documents(published).items()}
     (folder / "documents").mkdir()
     if changes is not None:
         texts |= {"changes.md": markdown(changes), "changes.html": render(changes)}
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8")
     report = bundle_report(folder, schema=result.schema, model=result.model)
+    published = OfficeFacts(
+        json.loads(_json(proved)),
+        json.loads(texts["spec.json"]),
+        result.schema,
+        bounded=bool(report.bounds),
+        rare=bool(report.rare),
+    )
+    for name, page in office_documents(published).items():
+        (folder / name).write_text(render(page), encoding="utf-8")
+    report = replace(report, files=listed_files(folder, result.schema, result.guarantee.unit))
     (folder / "report.html").write_text(release_page(report), encoding="utf-8")
     _write_manifest(folder)
 
@@ -333,11 +356,17 @@ def _entry(entry: Entry) -> dict[str, Any]:
 
 def _picture(result: ReleaseResult) -> str:
     """Draw the one-way tables of the synthetic data, which are public."""
-    codes = result.schema.encode_frame(result.synthetic)
-    panels = []
-    for column in result.schema.columns:
-        shares = np.bincount(codes[column.name], minlength=column.size) / max(1, len(result.synthetic))
-        panels.append(Panel(column.name, column.labels, [shares.tolist()]))
+    if of_entities(result.schema, result.guarantee.unit):
+        drawn = counts_by_level(result.schema, result.synthetic, result.tables)
+    else:
+        codes = result.schema.encode_frame(result.synthetic)
+        drawn = [
+            (column.name, column.labels, np.bincount(codes[column.name], minlength=column.size))
+            for column in result.schema.columns
+        ]
+    panels = [
+        Panel(title, labels, [(counts / max(1, counts.sum())).tolist()]) for title, labels, counts in drawn
+    ]
     return marginal_chart(
         f"{result.spec.title or result.spec.name}: one-way tables", ("synthetic table",), panels
     )

@@ -16,6 +16,7 @@ from understudy.release.bundle.reporting import (
     at_least,
     between,
     odds_limit,
+    of_entities,
     rare_values,
     rare_words,
     shown_labels,
@@ -23,7 +24,8 @@ from understudy.release.bundle.reporting import (
 from understudy.release.result import CriterionResult, ReleaseGuarantee, ReleaseResult
 from understudy.release.selection.profiles import BestProfile
 from understudy.report import Block, Bullets, Heading, Page, Table, Text, chance
-from understudy.schema import Column, Schema
+from understudy.schema import Column, Date, Integer, Schema
+from understudy.schema.columns.numeric import Ordered
 from understudy.schema.spreadsheets import formula_values, is_formula
 
 COLUMNS = (
@@ -147,7 +149,7 @@ def _for_subjects(result: ReleaseResult) -> list[Block]:
     series = series_of(result.spec, guarantee.bounds)
     return [
         Text(
-            f"The guarantee is {guarantee.budget.describe()}, for neighbouring tables that {guarantee.unit.describe()}. "
+            f"The guarantee is {guarantee.budget.describe()}, for neighbouring tables that {guarantee.neighbours}. "
             f"{guarantee.allowed}".rstrip()
         ),
         *([Text(guarantee.condition)] if guarantee.condition else []),
@@ -215,6 +217,7 @@ def _for_users(result: ReleaseResult, files: dict[str, str]) -> list[Block]:
         *_acceptance_words(result),
         Heading("Columns"),
         Table("Columns", ("column", "kind", "values", "unit", "description"), columns),
+        *_writing(result),
         *_relations(result),
         Heading("Production process"),
         Bullets(
@@ -233,6 +236,74 @@ def _for_users(result: ReleaseResult, files: dict[str, str]) -> list[Block]:
         Bullets([f"{name}: {words}" for name, words in files.items()]),
         Text("Check the bundle with: understudy verify FOLDER"),
     ]
+
+
+def _writing(result: ReleaseResult) -> list[Block]:
+    """Say which columns hold other values than those listed, and what these mean."""
+    told = {
+        column.name: written(column, item.schema) for item in _views(result) for column in item.schema.columns
+    }
+    lines = [f"{name}: {words}." for name, words in told.items() if words]
+    return [Text("How values of columns with bins are written:"), Bullets(lines)] if lines else []
+
+
+_PLACES = {
+    "midpoint": "the middle of",
+    "edge": "the beginning of",
+    "uniform": "drawn evenly within",
+    "integer-uniform": "drawn evenly within",
+    "smooth": "drawn as the neighbours say within",
+}
+
+
+def written(column: Column, schema: Schema) -> str:
+    """Say how the values of a column with bins are written, and what of them means anything; empty where each value stands for itself.
+
+    Examples
+    --------
+    >>> from understudy.schema import Date, Schema
+    >>> year = {"minimum": "2020-01-01", "maximum": "2020-12-31", "resolution": "quarter"}
+    >>> day = Date("admitted", **year, decode_by="uniform")
+    >>> written(day, Schema([day]))
+    'written as a day, drawn evenly within the quarter: nothing finer than the quarter means anything'
+    """
+    fine = column.finest
+    if not isinstance(fine, Ordered) or bool((fine.cells.low == fine.cells.high).all()):
+        return ""
+    what = (fine.resolution or "bin") if isinstance(fine, Date) and fine.bins is None else "bin"
+    if fine.decode_by == "label":
+        return f"written as the label of its {what}"
+    number = "day" if isinstance(fine, Date) else "whole number" if isinstance(fine, Integer) else "number"
+    entity = schema.entity
+    if entity is not None and entity.gaps and entity.order == column.name:
+        return f"written as a day within the {what}, put so many days after the row before of the same {entity.id} as bins of such days say: nothing finer than the {what} and these bins means anything"
+    return f"written as a {number}, {_PLACES[fine.decode_by]} the {what}: nothing finer than the {what} means anything"
+
+
+def _keys(schema: Schema) -> list[tuple[str, list[Block]]]:
+    """Return an entry of the dictionary for each column of entities that is no column of the schema: their key, the number of their events, summaries."""
+    entity = schema.entity
+    assert entity is not None
+    fresh = f"It says which rows belong to one synthetic {entity.id}. The numbers are fresh: they refer to nobody."
+    if entity.tables is None:
+        return [(entity.id, [Text(fresh), Bullets(["Kind: key"])])]
+    entities, events = entity.tables
+    places = ["Kind: key", *([] if entity.min_events else [f"In {entities}: {entity.id}, the key"])]
+    places.append(f"In {events} and data.csv: {entity.reference or entity.id}")
+    found: list[tuple[str, list[Block]]] = [(entity.id, [Text(fresh), Bullets(places)])]
+    if entity.count is not None:
+        facts = [
+            "Kind: integer",
+            f"Possible values: {entity.min_events} to {entity.max_events:,}",
+            f"In {entities}",
+        ]
+        found.append(
+            (entity.count, [Text(f"Number of rows in {events}. It follows from them."), Bullets(facts)])
+        )
+    for item in entity.summaries:
+        said = f"{item.describe()}. It follows from the rows of {events}."
+        found.append((item.name, [Text(said[0].upper() + said[1:]), Bullets([f"In {entities}"])]))
+    return found
 
 
 def _views(result: ReleaseResult) -> list[ReleaseResult]:
@@ -319,11 +390,14 @@ def dictionary(result: ReleaseResult) -> Page:
     rules = [rule.text for rule in result.schema.constraints]
     rare = rare_values(result.model)
     sections: list[tuple[str, list[Block]]] = [
-        (column.name, _column(column, rare.get(column.name, {}))) for column in result.schema.columns
+        (column.name, _column(column, rare.get(column.name, {}), written(column, result.schema)))
+        for column in result.schema.columns
     ]
     sections += [(item.name, [Text(about_derived(item))]) for item in result.schema.derived]
     if rules:
         sections.append(("Rules that every row obeys", [Bullets(rules)]))
+    if of_entities(result.schema, result.guarantee.unit):
+        sections = [*_keys(result.schema), *sections]
     if result.tables:
         sections.insert(0, ("Tables and keys", [Bullets(relations(result.schema))]))
     learnt = [column.name for column in result.spec.every_column if column.measured_facts]
@@ -346,8 +420,9 @@ def _learnt(columns: Sequence[str], nothing: str) -> str:
     return f"What is said of {named} was measured from the real records before, with noise, at the cost of the same ledger. {nothing} of the others was learnt from them."
 
 
-def _column(column: Column, rare: Mapping[str, int]) -> list[Block]:
+def _column(column: Column, rare: Mapping[str, int], writing: str) -> list[Block]:
     facts = [f"Kind: {column.kind}", f"Possible values: {column.finest.size:,}"]
+    facts += [writing[0].upper() + writing[1:]] if writing else []
     facts += [f"Unit: {column.unit}"] if column.unit else []
     decimals = getattr(column, "decimals", None)
     facts += [f"Digits after the point: at most {decimals}"] if decimals is not None else []

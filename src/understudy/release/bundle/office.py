@@ -18,6 +18,7 @@ from understudy.release.agreement import Agreement
 from understudy.release.bundle.metadata import SYNTHETIC
 from understudy.release.bundle.reporting import (
     about_rows,
+    at_least,
     between,
     criterion_groups,
     fixed,
@@ -67,11 +68,37 @@ def _sizes(certificate: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class OfficeFacts:
-    """What the documents are made from: the certificate and the specification as published, and the schema."""
+    """What the documents are made from: the certificate and the specification as published, and the schema.
+
+    ``bounded`` and ``rare`` say whether the report has bounds of errors, and values that may not occur at all.
+    """
 
     certificate: Mapping[str, Any]
     spec: Mapping[str, Any]
     schema: Schema
+    bounded: bool = False
+    rare: bool = False
+
+    @property
+    def errors(self) -> str:
+        """What is known of errors, and where it stands."""
+        listed = ["bounds by column and pair of columns"] if self.bounded else []
+        listed += ["values that may not occur at all"] if self.rare else []
+        if listed:
+            return f"the report lists {', and '.join(listed)}"
+        return "no bounds are known beyond the criteria"
+
+    @property
+    def bias(self) -> str:
+        """Which counts are off on one side."""
+        said = (
+            "counts of rare and absent values are too large on average, by about the deviation of the noise"
+        )
+        return (
+            f"{said}; the data dictionary names them"
+            if self.rare
+            else f"{said}; which values that concerns is not known"
+        )
 
     @property
     def promised(self) -> Mapping[str, Any]:
@@ -115,9 +142,9 @@ class OfficeFacts:
     @property
     def whom(self) -> str:
         """Who is protected, in words and as the certificate has it."""
-        whose = "each record" if self.unit.id_column is None else "each person with all records that are kept"
         if of_entities(self.schema, self.unit):
-            whose = f"each {self.unit.id_column} with all rows, of which {self.unit.max_rows} event records are counted"
+            return f"each {self.unit.id_column} with all rows (neighbouring tables: {self.promised['neighbours']})"
+        whose = "each record" if self.unit.id_column is None else "each person with all records that are kept"
         return f"{whose} (neighbouring tables: {self.promised['neighbours']})"
 
     @property
@@ -133,7 +160,7 @@ class OfficeFacts:
         often = (
             "always"
             if not exceeded
-            else f"except with a chance of at most {chance(exceeded, rounding=ROUND_CEILING)}"
+            else f"with a chance of at least {at_least(1 - exceeded)}".replace(" %", "%")
         )
         factor = (
             f"{_up(math.exp(epsilon))} (e to the power of {epsilon:.4g})"
@@ -509,7 +536,7 @@ def _nist(facts: OfficeFacts) -> Page:
                         ("composition", f"{facts.looks} charges, {facts.promised['accounting']} accounting; {facts.promised['selection']} ({facts.promised['argument']})"),
                         ("choices made in the light of the data", f"inside the guarantee: the specification {fixed(str(facts.promised.get('condition') or ''))}"),
                         ("usefulness", checked),
-                        ("bias", "counts of rare and absent values are too large on average, by about the deviation of the noise; the data dictionary names them"),
+                        ("bias", facts.bias),
                         ("bias of the records", "Who is missing from the real records, or wrongly recorded, and what does the synthetic table inherit of that?"),
                     ],
                 ),
@@ -605,7 +632,7 @@ def _datasheet(facts: OfficeFacts) -> Page:
                         ("a row is", "synthetic: a draw from a model, and the record of nobody"),
                         ("how many", f"{_sizes(certificate)}, {len(facts.schema.names)} columns"),
                         ("region", facts.publisher("region")),
-                        ("errors", "the report lists bounds by column and pair of columns, and values that may not occur at all"),
+                        ("errors", facts.errors),
                         ("confidential or offensive content", "Does any label name something confidential or offensive?"),
                     ],
                 ),
@@ -623,7 +650,7 @@ def _datasheet(facts: OfficeFacts) -> Page:
         (
             "Uses",
             [
-                Text("For statistics like those that the criteria cover, within the bounds of the report. Not for looking for people or unusual rows, and not for tests that take rows for independent draws."),
+                Text(f"For statistics like those that the criteria cover{', within the bounds of the report' if facts.bounded else ''}. Not for looking for people or unusual rows, and not for tests that take rows for independent draws."),
                 Table("Criteria", ("criterion", "what is compared", "error", "result"), facts.criteria),
             ],
         ),

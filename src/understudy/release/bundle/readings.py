@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,10 @@ from understudy.release.criteria.groups import OpenBins
 from understudy.release.spec.reading import Reading, ReadingPart
 from understudy.report import Figure
 from understudy.schema import Clique, Codes, Column, Schema
+from understudy.schema.entities import Entity
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["CONFIDENCE", "criterion_figures", "figures", "limits"]
 
@@ -216,21 +220,119 @@ def _number(value: float, decimals: int, rounding: str = "ROUND_HALF_EVEN", *, s
     return f"{rounded:{sign},.{decimals}f}"
 
 
-def criterion_figures(criteria: Sequence[Mapping[str, Any]], most: int) -> list[Figure]:
-    """Return criteria about the real table as figures: what their errors were held to, or came out as.
+def criterion_figures(
+    criteria: Sequence[Mapping[str, Any]],
+    most: int,
+    *,
+    spec: Mapping[str, Any],
+    groups: Mapping[str, str],
+    schema: Schema,
+    rows: pd.DataFrame,
+    tables: Mapping[str, pd.DataFrame],
+    entity: Entity | None,
+) -> list[Figure]:
+    """Return criteria about the real table as figures: what was held to be off by less than how much, and beside it the value of the synthetic table where it is one number.
 
     They stand in where a method gives no ranges.
+
+    Parameters
+    ----------
+    criteria
+        Those of the certificate, of which the first ``most`` are shown.
+    spec, groups
+        The specification, and by the name of a criterion its groups in words.
+    schema, rows, tables
+        The published rows, and of linked tables each by its name.
+    entity
+        Whose rows they are, in a release of entities with their events.
     """
+    asked = {item.get("name"): item for item in spec.get("acceptance", {}).get("criteria", ())}
     found = []
     for item in criteria:
         if item["form"] == "public" or not item["passed"]:
             continue
-        after = f" {item['unit']}" if item["unit"] else ""
-        metric = f" ({item['type']}: {item['metric']})"
+        limit = f"{item['threshold']:g} {item['unit']}".rstrip()
+        if str(item["unit"]).startswith("share"):
+            limit = f"{100 * item['threshold']:g} points"
+        plain = {"kind": item.get("kind"), **asked.get(item["name"], {})}
+        what = _subject(plain, entity)
+        if not what:
+            metric = f" ({item['type']}: {item['metric']})"
+            found.append(Figure(value=f"below {limit}", what=f"Error of: {item['name']}{metric}"))
+            continue
+        inside = groups.get(str(item["name"]), "")
+        inside = "" if inside in ("", "everyone") else f", in every group ({inside})"
+        value = "" if entity is None else _of_synthetic(plain, schema, rows, tables, entity)
         found.append(
-            Figure(value=f"below {item['threshold']:g}{after}", what=f"Error of: {item['name']}{metric}")
+            Figure(value=value, what=f"{what}: off by less than {limit}{inside}")
+            if value
+            else Figure(value=f"within {limit}", what=f"{what}{inside}")
         )
     return found[:most]
+
+
+def _subject(plain: Mapping[str, Any], entity: Entity | None) -> str:
+    """Say what a criterion looks at, for people who know the table; empty for kinds without words of their own.
+
+    Examples
+    --------
+    >>> _subject({"kind": "max-marginal-error", "orders": [1, 2]}, None)
+    'Every share of rows, by 1 or 2 columns together'
+    """
+    rows = "rows" if entity is None or entity.tables is None else entity.tables[1]
+    who, column = "" if entity is None else entity.id, plain.get("column")
+    listed = " and ".join(map(str, plain.get("columns") or ()))
+    match plain["kind"]:
+        case "max-marginal-error":
+            ways = " or ".join(map(str, plain.get("orders") or ())) or "any number of"
+            many = "column" if ways == "1" else "columns"
+            what = "rows" if entity is None else "event records"
+            return f"Every share of {what}, by {ways} {many}{'' if ways == '1' else ' together'}"
+        case "conditional-means":
+            return f"Mean of {column}"
+        case "conditional-medians":
+            return f"Median of {column}"
+        case "mean-events":
+            return f"Mean number of {rows} of a {who}"
+        case "event-rates":
+            named = f"{column} = {' or '.join(map(str, plain.get('values') or ()))}"
+            each = plain.get("per", "event") == "entity"
+            return (
+                f"Share of the {rows} of a {who} with {named}, on average"
+                if each
+                else f"Share of {rows} with {named}"
+            )
+        case "transition-shares":
+            return f"Every share of a step of {listed} from one of the {rows} of a {who} to the next"
+        case "entity-composition":
+            return f"Every share of a number of {rows} with {listed} of two that follow each other"
+    return ""
+
+
+def _of_synthetic(
+    plain: Mapping[str, Any],
+    schema: Schema,
+    rows: pd.DataFrame,
+    tables: Mapping[str, pd.DataFrame],
+    entity: Entity,
+) -> str:
+    """Return the number that a criterion is about as the published tables have it; empty where it is about many."""
+    key = entity.id if entity.tables is None else entity.reference or entity.id
+    if plain["kind"] == "mean-events":
+        whole = tables.get("" if entity.tables is None else entity.tables[0])
+        people = rows[key].nunique() if whole is None else len(whole)
+        return f"{len(rows) / max(1, people):.2f}"
+    if plain["kind"] != "event-rates":
+        return ""
+    column = schema.column(str(plain["column"]))
+    wanted = [column.labels.index(str(label)) for label in plain["values"]]
+    codes = np.asarray(schema.encode_frame(rows)[column.name])
+    counted = (codes < column.value_count) | np.isin(codes, wanted)
+    hits = rows[[key]].assign(hit=np.isin(codes, wanted))[counted]
+    if hits.empty:
+        return ""
+    share = hits.groupby(key)["hit"].mean().mean() if plain.get("per") == "entity" else hits["hit"].mean()
+    return f"{100 * float(share):.1f} %"
 
 
 def limits(
@@ -275,7 +377,7 @@ def limits(
             f"How {together} columns go together, beyond what smaller tables imply: that was not measured."
         )
     elif not order:
-        found.append("How far any single count is from the real one: the method gives no ranges.")
+        found.append("How far any single count is from the real one: no ranges are known.")
     if cut:
         found.append(cut)
     if cleaned:

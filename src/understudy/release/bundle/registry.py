@@ -74,7 +74,7 @@ def deployment_entry(result: ReleaseResult) -> dict[str, Any]:
             },
             "privacy_loss": {
                 "privacy_unit": _unit(result),
-                "privacy_unit_details": _plain(f"Neighbouring tables {guarantee.unit.describe()}. {guarantee.condition}"),
+                "privacy_unit_details": _plain(f"Neighbouring tables {guarantee.neighbours}. {guarantee.condition}"),
                 "privacy_parameters": _parameters(guarantee.budget),
                 "privacy_parameters_details": _plain(guarantee.describe()),
             },

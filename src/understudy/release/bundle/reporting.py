@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from understudy.data import read_frame
 from understudy.errors import BundleError, NoSuchGuarantee, UnderstudyError
@@ -23,11 +25,16 @@ from understudy.release.bundle.readings import criterion_figures, figures, limit
 from understudy.release.selection.profiles import BestProfile, Bound, Profile, best_profile
 from understudy.report import ReportContent, Share, Whiskers
 from understudy.schema import Clique, Codes, Schema
+from understudy.schema.entities import Entity
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = [
     "at_least",
     "between",
     "bundle_report",
+    "counts_by_level",
     "criterion_groups",
     "epsilon_delta",
     "fixed",
@@ -102,7 +109,8 @@ def _read(folder: Path, schema: Schema | None, model: Model | None) -> ReportCon
     except (OSError, ValueError) as error:
         raise BundleError(f"{str(folder)!r} is not a bundle: {type(error).__name__}.") from None
     schema = Schema.read(folder / "schema.yaml") if schema is None else schema
-    codes = schema.encode_frame(read_frame(folder / "data.csv"))
+    frame = read_frame(folder / "data.csv")
+    codes = schema.encode_frame(frame)
     if model is None and (folder / "model.understudy").exists():
         model = Model.load(folder / "model.understudy")
     if model is not None and model.schema.events_of is not None:
@@ -124,7 +132,10 @@ def _read(folder: Path, schema: Schema | None, model: Model | None) -> ReportCon
             f"{acceptance['false_accept']:.0%}",
         )
     lost = certificate.get("rows_lost")
-    cut = about_rows(schema, Unit.from_dict(promised["unit"]))
+    unit = Unit.from_dict(promised["unit"])
+    entity = schema.entity if of_entities(schema, unit) else None
+    linked = {} if entity is None else _entities(folder, entity)
+    cut = about_rows(schema, unit)
     shown = figures(*modelled, model, spec)
     rare, bounds_found = rare_values(model), _bounds(*modelled, model)
     return ReportContent(
@@ -135,7 +146,7 @@ def _read(folder: Path, schema: Schema | None, model: Model | None) -> ReportCon
         guarantee=_signs(budget),
         kind=budget.describe().partition(" (")[2].rstrip(")"),
         unit=str(promised["neighbours"]),
-        protected=_protected(schema, Unit.from_dict(promised["unit"])),
+        protected=_protected(schema, unit),
         tables={str(name): int(rows) for name, rows in (certificate.get("tables") or {}).items()},
         looks=sum(entry["event"] is not None for entry in certificate["ledger"]["entries"]),
         table_total=""
@@ -144,12 +155,25 @@ def _read(folder: Path, schema: Schema | None, model: Model | None) -> ReportCon
         series=""
         if not certificate.get("series")
         else _signs(budget_from_dict(certificate["series"]["composed"])),
-        figures=shown or criterion_figures(certificate["criteria"], 3),
+        figures=shown
+        or criterion_figures(
+            certificate["criteria"],
+            3,
+            spec=spec,
+            groups={
+                str(item["name"]): criterion_groups(spec, str(item["name"]))
+                for item in certificate["criteria"]
+            },
+            schema=schema,
+            rows=frame,
+            tables=linked,
+            entity=entity,
+        ),
         limits=limits(
             bounds=[(clique, bound / 2) for clique, _, bound in bounds_found],
             rare=rare,
             model=model,
-            cut=_beyond_steps(schema) if of_entities(schema, Unit.from_dict(promised["unit"])) else cut,
+            cut=cut if entity is None else _beyond_steps(schema),
             cleaned=len(spec.get("cleaning") or ()),
         ),
         cut=[
@@ -173,12 +197,15 @@ def _read(folder: Path, schema: Schema | None, model: Model | None) -> ReportCon
             _criterion(item, criterion_groups(spec, str(item["name"]))) for item in certificate["criteria"]
         ],
         slack=slack,
-        panels=_panels(*modelled, model),
+        panels=_panels(*modelled, model)
+        if entity is None
+        else [Whiskers.of_counts(*item) for item in counts_by_level(schema, frame, linked)],
         pairs=_pairs(*modelled, model),
         bounds=[
             [", ".join(clique), kind, f"{bound / 2:.1%}", f"{bound:.4f}"]
             for clique, kind, bound in bounds_found
         ],
+        entity="" if entity is None else entity.id,
         process=_process(certificate, configuration),
         dictionary=[
             [c.name, c.kind, shown_labels(c.finest.labels), c.unit or "", c.description or ""]
@@ -189,7 +216,7 @@ def _read(folder: Path, schema: Schema | None, model: Model | None) -> ReportCon
             for column, values in rare.items()
             for value, most in values.items()
         ],
-        files=[[name, words] for name, words in _files(folder)],
+        files=[[name, words] for name, words in listed_files(folder, schema, unit)],
     )
 
 
@@ -472,6 +499,48 @@ def _panels(schema: Schema, codes: Mapping[str, Codes], model: Model | None) -> 
     return panels
 
 
+def _entities(folder: Path, entity: Entity) -> dict[str, pd.DataFrame]:
+    """Return the published table of entities by its name; nothing where there is none."""
+    name = "" if entity.tables is None else entity.tables[0]
+    place = folder / "tables" / f"{name}.csv"
+    return {name: read_frame(place)} if name and place.exists() else {}
+
+
+def counts_by_level(
+    schema: Schema, rows: pd.DataFrame, tables: Mapping[str, pd.DataFrame]
+) -> list[tuple[str, Sequence[str], npt.NDArray[np.int64]]]:
+    """Return the counts of every column, and of the number of events: of entities what is fixed about them, of events the rest, as each title says.
+
+    Privacy
+    -------
+    In: the rows of a release of entities with their events, and its linked tables if it has any. Out: published; nothing but counts of them.
+    """
+    entity = schema.entity
+    assert entity is not None
+    linked = entity.tables is not None
+    key = (entity.reference or entity.id) if linked else entity.id
+    sizes = rows[key].value_counts()
+    if entity.tables is not None and entity.tables[0] in tables:
+        people, own = tables[entity.tables[0]], entity.id
+    else:
+        people, own = rows.drop_duplicates(key), key
+    once, each = entity.tables or (f"each {entity.id} once", "all rows")
+    number = entity.count or f"number of {each if linked else 'rows'}"
+    events = people[own].map(sizes).fillna(0).to_numpy(dtype=np.int64)
+    bins = np.searchsorted(np.asarray(entity.bins), events, side="right") - 1
+    found: list[tuple[str, Sequence[str], npt.NDArray[np.int64]]] = [
+        (f"{number} ({once})", entity.bin_labels, np.bincount(bins, minlength=len(entity.bin_labels)))
+    ]
+    fixed = replace(schema.select(entity.fixed), entity=None) if entity.fixed else None
+    known = {} if fixed is None else fixed.encode_frame(people)
+    codes = schema.encode_frame(rows)
+    for column in schema.columns:
+        held, what = (known, once) if column.name in known else (codes, each)
+        counts = np.bincount(held[column.name], minlength=column.size)
+        found.append((f"{column.name} ({what})", column.labels, counts))
+    return found
+
+
 def _pairs(
     schema: Schema, codes: Mapping[str, Codes], model: Model | None
 ) -> list[tuple[str, tuple[str, ...], tuple[str, ...], list[list[float]]]]:
@@ -531,15 +600,16 @@ def shown_labels(labels: Sequence[str]) -> str:
     return f"{', '.join(labels[:5])}, ... {', '.join(labels[-3:])} ({len(labels)} values)"
 
 
-def _files(folder: Path) -> list[tuple[str, str]]:
-    from understudy.release.bundle.bundle import FILES, TABLE_FILE
+def listed_files(folder: Path, schema: Schema, unit: Unit) -> list[tuple[str, str]]:
+    """Return the files of a bundle and what each holds; the report and the manifest, which are written last, among them."""
+    from understudy.release.bundle.bundle import MANIFEST, TABLE_FILE, described_files
 
     linked = [(path.relative_to(folder).as_posix(), TABLE_FILE) for path in sorted(folder.glob("tables/*"))]
     return [
         *(
             (name, words)
-            for name, words in FILES.items()
-            if (folder / name).exists() or name == "report.html"
+            for name, words in described_files(schema, unit, linked=bool(linked)).items()
+            if (folder / name).exists() or name in ("report.html", MANIFEST)
         ),
         *linked,
     ]

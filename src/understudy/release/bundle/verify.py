@@ -37,7 +37,7 @@ from understudy.release.series.previous import bounds_of, series_of
 from understudy.release.spec.budget import Shares
 from understudy.release.spec.spec import Spec
 from understudy.schema import Integer, Real, Schema
-from understudy.schema.entities import finest
+from understudy.schema.entities import Entity, finest
 from understudy.schema.files.yaml import read_plain
 from understudy.schema.linked import Register, read_register
 from understudy.signatures import statement_from_dict
@@ -77,12 +77,14 @@ def verify_bundle(folder: str | os.PathLike[str]) -> dict[str, Any]:
     try:
         document: dict[str, Any] = json.loads((path / "certificate.json").read_text(encoding="utf-8"))
         register = read_register(path / "schema.yaml")
-        _check_guarantee(document, problems)
+        schema = Schema.read(path / "schema.yaml") if register is None else None
+        of = Schema.from_dict(register.pairs[0].plain) if register is not None else schema
+        _check_guarantee(document, problems, None if of is None else of.entity)
         _check_promise(path, document, problems)
         if register is not None:
             _check_register(path, document, register, problems)
-        else:
-            _check_data(path, document, Schema.read(path / "schema.yaml"), problems)
+        elif schema is not None:
+            _check_data(path, document, schema, problems)
         _check_approvals(path, document, problems)
     except (*_UNREADABLE, UnderstudyError) as error:
         problems.add(f"it cannot be interpreted: {type(error).__name__}: {error}")
@@ -114,8 +116,8 @@ def _check_files(path: Path, problems: Problems) -> None:
             problems.add(f"{name} was changed")
 
 
-def _check_guarantee(document: dict[str, Any], problems: Problems) -> None:
-    """Price every charge anew and add them up."""
+def _check_guarantee(document: dict[str, Any], problems: Problems, entity: Entity | None = None) -> None:
+    """Price every charge anew, add them up, and compare the words with the numbers; who is protected may be said of entities as version 0.1 said it."""
     promised = document["guarantee"]
     budget, unit = budget_from_dict(promised["budget"]), Unit.from_dict(promised["unit"])
     entries = _rejoined(document["ledger"], _answered(document["ledger"], problems))
@@ -129,8 +131,13 @@ def _check_guarantee(document: dict[str, Any], problems: Problems) -> None:
     kept = any(_within(budget, unit, name, events, reserve) for name in names)
     if not kept and not _plainly_within(budget, unit, entries):
         problems.add("the charges add up to more than the guarantee promises")
-    begin = f"{budget.describe()}; neighbouring tables: {unit.describe()};"
-    if not str(promised["words"]).startswith(begin) or promised.get("neighbours", "") not in begin:
+    ways = (
+        unit.describe(),
+        *([unit.describe_entity()] if entity is not None and entity.id == unit.id_column else []),
+    )
+    begins = [f"{budget.describe()}; neighbouring tables: {way};" for way in ways]
+    words, neighbours = str(promised["words"]), promised.get("neighbours", "")
+    if not any(words.startswith(begin) and neighbours in begin for begin in begins):
         problems.add("the words of the guarantee say something else than its numbers")
 
 

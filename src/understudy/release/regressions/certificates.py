@@ -233,7 +233,7 @@ class Tails:
     >>> tails = Tails.none(conditions).with_records(steps, np.array([3, 100]))
     >>> total = whole_sums(np.array([3, 100]), steps)
     >>> distances = [as_slack(tails.slacks(conditions, limit, total)[0]) for limit in (2.5, 10.5, -3.0)]
-    >>> distances == [3, 11, -1]
+    >>> distances == [3, 11, -0.75]
     True
     """
 

@@ -294,6 +294,7 @@ def guarantee_of(spec: Spec, ledger: Ledger | None = None) -> ReleaseGuarantee:
         table_total=None if ledger is None else ledger.budget,
         trade_off=shares.trade_off,
         unit=spec.unit,
+        neighbours=spec.protects,
         accounting=accounting,
         attempt=shares.attempt,
         model=shares.model,

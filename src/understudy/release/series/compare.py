@@ -15,6 +15,8 @@ import numpy.typing as npt
 from understudy.data import read_frame
 from understudy.errors import DataError, UsageError
 from understudy.mechanisms import Model
+from understudy.privacy import Unit
+from understudy.release.bundle.reporting import of_entities
 from understudy.report import Block, Bullets, Page, Table, Text
 from understudy.schema import Clique, Schema
 
@@ -25,6 +27,7 @@ __all__ = [
     "Change",
     "Side",
     "TablesCompared",
+    "changes_table",
     "compare_sides",
     "comparison_page",
     "schema_differences",
@@ -55,6 +58,8 @@ class Side:
         The model of a bundle, whose measurements say how large its errors can be.
     certificate
         Of a bundle.
+    several
+        Who has several of the rows, in a release of entities with their events; empty where rows are taken one by one.
     """
 
     label: str
@@ -63,6 +68,7 @@ class Side:
     rows: int
     model: Model | None = None
     certificate: Mapping[str, Any] | None = field(default=None, repr=False)
+    several: str = ""
 
     @property
     def bounded(self) -> bool:
@@ -83,7 +89,8 @@ class Change:
     noise
         What noise alone would explain; None if it is not known.
     basis
-        What kind of noise: ``"privacy"`` (bounds from the models' measurements, rows drawn included) or ``"sampling"``.
+        What kind of noise: ``"privacy"`` (bounds from the models' measurements, rows drawn included), ``"sampling"`` (of two tables that are no bundles), ``"drawing"`` (the
+        same where a bundle is among them, whose noise for privacy is not counted), or empty where none is known.
     """
 
     columns: Clique
@@ -92,9 +99,11 @@ class Change:
     basis: str = ""
 
     @property
-    def at_least(self) -> float:
-        """By how much the two differ in any case, noise taken off."""
-        return max(0.0, self.difference - (0.0 if self.noise is None else self.noise))
+    def at_least(self) -> float | None:
+        """By how much the two differ in any case, noise taken off; None where noise is left out that they may have."""
+        if self.basis not in ("privacy", "sampling") or self.noise is None:
+            return None
+        return max(0.0, self.difference - self.noise)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -123,6 +132,8 @@ class TablesCompared:
         The largest changes, the largest first.
     left_out
         Columns that cannot be compared, because their values or bins differ.
+    several
+        Who has several of the rows, where a side is a release of entities with their events; empty otherwise.
     """
 
     labels: tuple[str, str]
@@ -132,6 +143,7 @@ class TablesCompared:
     columns: tuple[Change, ...]
     pairs: tuple[Change, ...]
     left_out: tuple[str, ...]
+    several: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -175,6 +187,7 @@ def side_of(path: Path, schema: Schema | None = None, *, verified: bool = False)
             rows=len(frame),
             model=model,
             certificate=certificate,
+            several=_several(own, certificate["guarantee"]),
         )
     if schema is None:
         raise UsageError(f"{str(path)!r} is no bundle; to compare a table give its schema (--schema).")
@@ -193,7 +206,14 @@ def side_of_result(
         rows=len(frame),
         model=model,
         certificate={"guarantee": guarantee},
+        several=_several(schema, guarantee),
     )
+
+
+def _several(schema: Schema, guarantee: Mapping[str, Any]) -> str:
+    """Return who has several rows in a release of entities with their events; empty for a release of rows."""
+    unit = Unit.from_dict(guarantee["unit"])
+    return schema.entity.id if schema.entity is not None and of_entities(schema, unit) else ""
 
 
 def compare_sides(left: Side, right: Side, *, most: int = 10) -> TablesCompared:
@@ -201,7 +221,8 @@ def compare_sides(left: Side, right: Side, *, most: int = 10) -> TablesCompared:
 
     Noise of two bundles with models: the sum of the bounds on the error of each table's rows on these columns (`Model.error_bounds`), so that
     the two *real* tables differ by at least the difference less the noise. All bounds hold at once with a confidence of `CONFIDENCE`. For other tables, noise is
-    what tables of so many rows differ by at most, with that confidence each, if they are draws from one population.
+    what tables of so many rows differ by at most, with that confidence each, if they are draws from one population. Where somebody has several of the rows no noise is told:
+    rows of one entity are no draws of their own, and nothing bounds what the noise of two such releases does.
     """
     if not left.rows or not right.rows:
         raise DataError("A table without rows cannot be compared.")
@@ -222,6 +243,7 @@ def compare_sides(left: Side, right: Side, *, most: int = 10) -> TablesCompared:
         columns=tuple(columns),
         pairs=tuple(_largest(left, right, pairs, most, asked)),
         left_out=tuple(name for name in left.schema.names if name in both and name not in alike),
+        several=left.several or right.several,
     )
 
 
@@ -240,8 +262,11 @@ def _largest(left: Side, right: Side, cliques: Sequence[Clique], most: int, aske
             Change(columns=clique, difference=value, noise=min(1.0, float(bound)), basis="privacy")
             for (value, clique), bound in zip(chosen, noise, strict=True)
         ]
+    if left.several or right.several:
+        return [Change(columns=clique, difference=value) for value, clique in chosen]
+    basis = "sampling" if left.certificate is None and right.certificate is None else "drawing"
     return [
-        Change(columns=clique, difference=value, noise=_sampling(left, right, clique), basis="sampling")
+        Change(columns=clique, difference=value, noise=_sampling(left, right, clique), basis=basis)
         for value, clique in chosen
     ]
 
@@ -367,6 +392,12 @@ def explanation(found: TablesCompared) -> str:
             "was added for privacy, and drawing rows, can explain of it. The two real tables differ by at least what is left; all of these "
             f"statements hold together with a confidence of {CONFIDENCE:.0%}."
         )
+    if found.several:
+        return (
+            f"Difference: the share of rows that would have to change for the two tables to agree on these columns; a {found.several} counts once for each of its rows. How much of it noise explains is "
+            f"not known here: the noise that was added for privacy makes two releases of the same real tables differ too, often by some per cent, and the rows of one {found.several} are no independent draws. So a difference does not "
+            "show that the real tables differ, and no difference does not show that they agree. What is known of the error of each release are its criteria (acceptance.csv): compare the differences with their thresholds."
+        )
     return (
         "Difference: the share of records that would have to change for the two tables to agree on these columns. Noise: what two tables of these sizes "
         f"differ by at most in {CONFIDENCE:.0%} of cases, for each line by itself, if they are draws from one population. Noise that was added for privacy is not counted."
@@ -376,18 +407,30 @@ def explanation(found: TablesCompared) -> str:
 def _changes(items: Sequence[Change], caption: str) -> list[Block]:
     if not items:
         return [Text("There is nothing to compare.")]
-    return [
-        Table(
-            caption,
-            ["columns", "difference", "noise alone", "differs by at least"],
-            [
-                [
-                    " and ".join(item.columns),
-                    f"{item.difference:.2%}",
-                    "" if item.noise is None else f"{item.noise:.2%}",
-                    f"{item.at_least:.2%}" if item.at_least > 0 else "nothing for certain",
-                ]
-                for item in items
-            ],
-        )
+    head, rows = changes_table(items)
+    return [Table(caption, head, rows)]
+
+
+def changes_table(items: Sequence[Change]) -> tuple[list[str], list[list[str]]]:
+    """Return headings and rows of changes: what noise explains, and what is certain beyond it, only where it is known.
+
+    Examples
+    --------
+    >>> changes_table([Change(columns=("a",), difference=0.02)])
+    (['columns', 'difference'], [['a', '2.00%']])
+    """
+    noise = any(item.noise is not None for item in items)
+    certain = any(item.at_least is not None for item in items)
+    head = [
+        "columns",
+        "difference",
+        *(["noise alone"] if noise else []),
+        *(["differs by at least"] if certain else []),
     ]
+    rows = []
+    for item in items:
+        row = [" and ".join(item.columns), f"{item.difference:.2%}"]
+        row += ["" if item.noise is None else f"{item.noise:.2%}"] if noise else []
+        row += [f"{item.at_least:.2%}" if item.at_least else "nothing for certain"] if certain else []
+        rows.append(row)
+    return head, rows

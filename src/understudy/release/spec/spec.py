@@ -364,11 +364,7 @@ class Spec:
     @property
     def protects(self) -> str:
         """Who is protected, in words: the unit, or an entity with all its rows, of which so many records are counted."""
-        if not self.two_levels and not self.parts:
-            return self.unit.describe()
-        verb = "add or remove" if self.unit.relation == "add-remove" else "replace"
-        rows = "record of each is" if self.unit.max_rows == 1 else "records of each are"
-        return f"{verb} one {self.unit.id_column} with all rows ({self.unit.max_rows} event {rows} counted)"
+        return self.unit.describe_entity() if self.two_levels or self.parts else self.unit.describe()
 
     @property
     def counted(self) -> str:

@@ -25,13 +25,20 @@ def compare(
 ) -> None:
     """Compare two bundles, or two tables, and what noise explains.
 
-    Schemas, guarantees, and the largest changes of columns and pairs of columns beside what noise alone would explain. Bundles are verified
+    Schemas, guarantees, and the largest changes of columns and pairs of columns, beside what noise alone would explain where that is known: not in releases
+    of entities with their events. Bundles are verified
     first, and cost nothing. A table that is no bundle is read without noise: it must be public, or be compared by
     somebody who may see it.
     """
     from understudy.cli.output import print_json, print_table, tell
     from understudy.data import write_text
-    from understudy.release.series.compare import compare_sides, comparison_page, explanation, side_of
+    from understudy.release.series.compare import (
+        changes_table,
+        compare_sides,
+        comparison_page,
+        explanation,
+        side_of,
+    )
     from understudy.report import markdown, render
     from understudy.schema import Schema
 
@@ -51,17 +58,5 @@ def compare(
         if words:
             tell(f"Guarantee of {label}: {words}")
     for title, changes in (("Columns", found.columns), ("Pairs of columns", found.pairs)):
-        print_table(
-            title,
-            ("columns", "difference", "noise alone", "differs by at least"),
-            [
-                (
-                    " and ".join(item.columns),
-                    f"{item.difference:.2%}",
-                    "" if item.noise is None else f"{item.noise:.2%}",
-                    f"{item.at_least:.2%}" if item.at_least > 0 else "nothing for certain",
-                )
-                for item in changes
-            ],
-        )
+        print_table(title, *changes_table(changes))
     tell(explanation(found))
