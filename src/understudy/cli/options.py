@@ -483,10 +483,16 @@ def parse_share(share: str) -> float | str:
     from understudy.discovery import rows_of_share
 
     try:
-        return float(share)
+        part = float(share)
     except ValueError:
         rows_of_share(share)  # says what a share looks like
         return share
+    if not 0 < part < 1:
+        raise UsageError(
+            f"The share of the budget for discovery ({share}) must be a number between 0 and 1, such as 0.1 for a tenth of the budget, "
+            "or auto:ROWS, such as auto:1000."
+        )
+    return part
 
 
 def parse_method(

@@ -98,6 +98,7 @@ def plan(
     rows is known, the fit is rehearsed on made-up tables of the schema: expected errors, time, memory, and what more budget would buy.
     """
     if spec is not None:
+        _require_no_table(spec)
         if schema is not None or method is not None:
             raise UsageError(
                 "Give a specification, or --schema and --method, not both. (A schema goes behind --schema.)"
@@ -424,6 +425,18 @@ def _not_public(schema: Schema) -> list[str]:
         f"{number} facts of the schema were read from the data: fitting refuses it until they are declared public "
         "(understudy schema declare), and this plan is as private as the draft."
     ]
+
+
+def _require_no_table(path: Path) -> None:
+    """Refuse a table where a specification belongs."""
+    from understudy.data.files.stream import CSV_SUFFIXES, PARQUET_SUFFIXES, SPREADSHEETS
+    from understudy.data.files.survey import SURVEY_SUFFIXES
+
+    if path.name.lower().endswith((*CSV_SUFFIXES, *PARQUET_SUFFIXES, *SPREADSHEETS, *SURVEY_SUFFIXES)):
+        raise UsageError(
+            f"{path.name!r} is a table; plan reads no table: give its schema (--schema), with --unit and a budget. "
+            "`understudy schema draft` drafts one."
+        )
 
 
 def _plan_release(path: Path, *, rows: int | None, json: bool) -> None:
