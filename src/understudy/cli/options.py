@@ -297,7 +297,10 @@ HoldOutFile = Annotated[
         "beside the ledger, or uses it again; evaluate divides the real table by it."
     ),
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")]
+Quiet = Annotated[
+    bool,
+    typer.Option("--quiet", "-q", help="No progress bar; `synth` does not say why it chose a method either."),
+]
 Browser = Annotated[
     bool,
     typer.Option(
