@@ -246,7 +246,7 @@ class TableSynthesizer:
         """Draw rows from the fitted model; free, as often as wanted. ``where`` and ``given`` as in `Model.sample`; ``n`` is the deprecated word for ``rows``."""
         model: Model | None = getattr(self, "model_", None)
         if model is None:
-            raise WorkloadError("There is no model yet; call fit first.")
+            raise _not_fitted()
         rows = rows_or_n(rows, n, where="TableSynthesizer.sample")
         return model.sample(rows, where=where, given=given, seed=seed)
 
@@ -298,6 +298,23 @@ def get_trained_synthesizer(data: pd.DataFrame, metadata: Any = None, **params: 
         given = {**given, "epsilon": None, "delta": None}
     schema = given.pop("schema", None) or draft_schema(data, name="benchmark", declare_public=True)
     return TableSynthesizer(schema=schema, **given).fit(data)
+
+
+def _not_fitted() -> WorkloadError:
+    """Return the error of a synthesizer without a model: scikit-learn's as well, where that is installed."""
+    message = "There is no model yet; call fit first."
+    try:
+        from sklearn.exceptions import NotFittedError
+    except ImportError:
+        return WorkloadError(message)
+
+    class NotFitted(WorkloadError, NotFittedError):  # type: ignore[misc]
+        """A synthesizer that was not fitted."""
+
+        def __reduce__(self) -> Any:
+            return _not_fitted, ()
+
+    return NotFitted(message)
 
 
 def sample_from_synthesizer(synthesizer: TableSynthesizer, n_samples: int) -> pd.DataFrame:

@@ -297,7 +297,10 @@ HoldOutFile = Annotated[
         "beside the ledger, or uses it again; evaluate divides the real table by it."
     ),
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")]
+Quiet = Annotated[
+    bool,
+    typer.Option("--quiet", "-q", help="No progress bar; `synth` does not say why it chose a method either."),
+]
 Browser = Annotated[
     bool,
     typer.Option(
@@ -483,10 +486,16 @@ def parse_share(share: str) -> float | str:
     from understudy.discovery import rows_of_share
 
     try:
-        return float(share)
+        part = float(share)
     except ValueError:
         rows_of_share(share)  # says what a share looks like
         return share
+    if not 0 < part < 1:
+        raise UsageError(
+            f"The share of the budget for discovery ({share}) must be a number between 0 and 1, such as 0.1 for a tenth of the budget, "
+            "or auto:ROWS, such as auto:1000."
+        )
+    return part
 
 
 def parse_method(

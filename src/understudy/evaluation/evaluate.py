@@ -599,11 +599,14 @@ def _classifiers(both: Comparison, target: str, options: Options) -> Iterator[Ca
 
 
 def _label_column(both: Comparison, target: str | None) -> str | None:
-    """Return the column to classify by: the target, or the last one with few values."""
+    """Return the column to classify by: the target, or the last one with 2 to 10 values, or with up to 20 where there is none."""
     if target is not None:
         return target if both.domain.size(target) <= 50 else None
-    few = [name for name in both.domain.names if 2 <= both.domain.size(name) <= 20]
-    return few[-1] if few else None
+    for most in (10, 20):
+        few = [name for name in both.domain.names if 2 <= both.domain.size(name) <= most]
+        if few:
+            return few[-1]
+    return None
 
 
 def _number_column(both: Comparison, target: str | None) -> str | None:

@@ -201,7 +201,7 @@ class Drawer:
         """Tables of codes that record fitting keeps to: of each rule, of what rules leave together, of the conditions."""
         alone = [(item.columns, item.allowed(self.schema.domain)) for item in self._tabulated]
         known = {columns for columns, _ in alone}
-        listings = [group.listing for group in self.schema.tied_values]
+        listings = [group.listing for tied in self.schema.tied_values for group in tied.listed]
         tied = [table for each in listings if each is not None for table in each.tables(_TIED_CELLS)]
         return [*alone, *(table for table in tied if table[0] not in known), *self.conditions]
 

@@ -35,7 +35,7 @@ from understudy.engine.record_fitting.records import Allowed
 from understudy.errors import ConstraintError, DomainTooLarge
 from understudy.schema import Clique, Constraint, Schema
 from understudy.schema.constraints.conditions import Mapped
-from understudy.schema.constraints.joint import JointValues
+from understudy.schema.constraints.joint import JointValues, effort_counted
 from understudy.schema.problems import MAX_CELLS
 
 __all__ = [
@@ -62,6 +62,11 @@ _JOINT_CELLS = 1 << 22
 _WEIGHTS = 1 << 22
 _CANDIDATES = 64
 _TRIED = 4_000
+
+_MOST_SEARCHED = 1 << 33
+"""What the solver may do for the made-up records of a trial, in cells: a quarter of a minute."""
+_MOST_PER_ROW = 1 << 22
+"""What the solver may do for one record that obeys: ten thousand rows in a minute and a half."""
 
 _MANY_BROKEN = 0.01
 """Share of the records of a model that must break rules together before their columns are drawn from a law of their own."""
@@ -141,15 +146,28 @@ class Repair:
     def steps(self) -> tuple[tuple[str, tuple[Constraint, ...]], ...]:
         """The columns in the order in which they are drawn again, each with the rules that it completes.
 
-        Columns that others follow from come first, then those in more rules, then by their place in the schema.
+        Columns that others follow from come first, then those with a list and those in more rules, then by their place in the schema.
         """
+        unlisted = {
+            column.name
+            for group in self.schema.tied_values
+            if group.listed
+            for column in group.columns
+            if not any(column in listed.columns for listed in group.listed)
+        }
         followers = {rule.condition.target for rule in self.rules if isinstance(rule.condition, Mapped)}
         count: dict[str, int] = {}
         for rule in self.rules:
             for name in rule.columns:
                 count[name] = count.get(name, 0) + 1
         order = sorted(
-            count, key=lambda name: (name in followers, -count[name], self.schema.domain.index(name))
+            count,
+            key=lambda name: (
+                name in followers,
+                name in unlisted,
+                -count[name],
+                self.schema.domain.index(name),
+            ),
         )
         place = {name: number for number, name in enumerate(order)}
         found = []
@@ -167,8 +185,8 @@ class Repair:
         made = codes
         for group in self.schema.tied_values:
             index = {column.name: made[:, self._at(column.name)].astype(np.intp) for column in group.columns}
-            for rows, parts in group.by_absence(index):
-                for part in parts:
+            for rows, groups in group.by_absence(index):
+                for part in (listed for left in groups for listed in left.listed):
                     here = {column.name: index[column.name][rows] for column in part.columns}
                     if part.listing is None or not len(part.listing) or not part.present(here).all():
                         continue
@@ -345,7 +363,8 @@ class TiedLaw:
             return None  # they were released as they are
         found = [
             group
-            for group in self.schema.tied_values
+            for tied in self.schema.tied_values
+            for group in tied.listed
             if group.listing is not None and len(group.listing.deciding) < len(group.columns)
         ]
         if not found:
@@ -557,12 +576,13 @@ def effect_of_rules(
 def require_possible(schema: Schema) -> None:
     """Refuse rules that no record can obey, before anything is charged.
 
-    A few thousand records are made up and moved until they obey, just as those of a model will be.
+    A few thousand records are made up and moved until they obey, just as those of a model will be, and get values. So rules that
+    would take too long to draw rows under are refused here too; what is too long is a count and not a time, the same on every machine.
 
     Raises
     ------
     ConstraintError
-        If none of them obeys all rules in the end.
+        If none of them obeys all rules in the end, or if the search for values that obey takes too long.
     DomainTooLarge
         If a dependency without a table is about too many combinations to be learnt.
     """
@@ -584,8 +604,17 @@ def require_possible(schema: Schema) -> None:
     # missing entries obey nearly everything; records without any show whether the rules agree with each other
     for place, column in enumerate(schema.columns):
         made_up[: _TRIED // 2, place] %= column.value_count
-    tried = Repair(schema, schema.constraints).apply(made_up.astype(np.uint32), generator)
-    obeyed = schema.holds_codes({name: tried[:, place] for place, name in enumerate(schema.names)})
+    try:
+        with effort_counted(_MOST_SEARCHED) as effort:
+            tried = Repair(schema, schema.constraints).apply(made_up.astype(np.uint32), generator)
+            obeyed = schema.holds_codes({name: tried[:, place] for place, name in enumerate(schema.names)})
+            for group in schema.joint_values:
+                codes = {c.name: tried[obeyed, schema.domain.index(c.name)] for c in group.columns}
+                group.settle(codes, {c.name: c.decode(codes[c.name], generator) for c in group.columns}, generator)  # fmt: skip
+            if effort.spent > _MOST_PER_ROW * obeyed.sum() > 0:
+                raise effort.too_long()
+    except ConstraintError as error:
+        raise ConstraintError(f"{error} Nothing was charged.") from None
     if not obeyed.any():
         lonely = [
             rule.text

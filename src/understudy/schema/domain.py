@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from understudy.errors import WorkloadError
+from understudy.schema.problems import did_you_mean
 
 Clique = tuple[str, ...]
 """A set of columns, written as a tuple of names in the order of the domain."""
@@ -75,7 +76,7 @@ class Domain:
             return self.position[name]
         except KeyError:
             raise WorkloadError(
-                f"No column named {name!r}. Known columns: {', '.join(self.names)}."
+                f"No column named {name!r}.{did_you_mean(str(name), self.names)} Known columns: {', '.join(self.names)}."
             ) from None
 
     def canonical(self, columns: Iterable[str]) -> Clique:

@@ -104,8 +104,8 @@ class Facts:
         how = "declared" if self.declared else "assumed, since no number is public"
         return (
             f"{self.columns} {'column' if self.columns == 1 else 'columns'}{' of two values' if self.signs else ''}, {self.rows:,} rows ({how}), {_about(self.cells)} combinations of values, {_about(self.triple_cells)} cells in a marginal of three "
-            f"columns; if all were measured, noise would move {_share(self.column_noise)} of the rows in a column, {_share(self.pair_noise)} in a pair of columns, "
-            f"{_share(self.triple_noise)} in three"
+            f"columns; if all were measured, noise would move {_share(self.column_noise)} of the rows in a column, {_share(self.pair_noise)} in a pair of columns and "
+            f"{_share(self.triple_noise)} in three columns"
         )
 
 
@@ -140,7 +140,7 @@ def _about(number: float) -> str:
 
 
 def _share(share: float) -> str:
-    return f"{share:.2g}" if share < 1 else "all"
+    return f"{100 * share:.2g} %" if share < 0.995 else "more than all"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -251,7 +251,7 @@ def plan_discover(
             *(() if place is None else place.notes),
             *step.chosen(shares),
             *plan.describe(),
-            *ask_about_people(step.header, unit),
+            *ask_about_people(step.header, unit, step.given_columns),
         ),
         details=tuple(plan.details()),
     )

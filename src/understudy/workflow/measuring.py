@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import TYPE_CHECKING, Any, Protocol
 
 from understudy.curator import remember_measured
@@ -20,11 +21,12 @@ from understudy.discovery import (
     share_for,
     shares_of,
 )
-from understudy.errors import UsageError
+from understudy.errors import DataError, UsageError
 from understudy.mechanisms import Progress, Synthesizer
 from understudy.privacy import Budget, Unit, accounting_for
 from understudy.schema import Boolean, Column, Schema
-from understudy.schema.problems import listing
+from understudy.schema.columns.numeric import Ordered
+from understudy.schema.problems import did_you_mean, listing
 
 if TYPE_CHECKING:
     from understudy.workflow.paid import PaidWork
@@ -42,6 +44,9 @@ __all__ = [
     "run_steps",
     "with_steps",
 ]
+
+_FEW_VALUES = 20
+"""A declared column with so many values or fewer is no id."""
 
 
 class Read(Protocol):
@@ -153,6 +158,11 @@ class Discover:
     def plan(self, unit: Unit, shares: Shares) -> DiscoveryPlan:
         """Return what will be asked; refuse a budget that cannot find texts unless that was agreed to."""
         columns = () if self.given is None else self.given.columns
+        if unit.id_column is not None and unit.id_column not in self.header:
+            raise DataError(
+                f"The table has no column {unit.id_column!r}, which the unit names as the id column (--id-column)."
+                f"{did_you_mean(unit.id_column, self.header)}"
+            )
         plan = plan_discovery(
             self.header, columns, unit=unit, budget=shares.measuring, reserve=shares.reserve
         )
@@ -309,8 +319,10 @@ def with_steps(fit: Fit) -> Steps:
     return Steps(tuple(shares), left, tuple(notes), tuple(details))
 
 
-def ask_about_people(names: Iterable[str], unit: Unit) -> tuple[str, ...]:
+def ask_about_people(names: Iterable[str], unit: Unit, declared: Sequence[Column] = ()) -> tuple[str, ...]:
     """Ask whether somebody has several rows, where the name of a column, which is public, suggests it and the unit is a row.
+
+    A declared column with a handful of values tells no people apart, whatever its name.
 
     Examples
     --------
@@ -319,7 +331,8 @@ def ask_about_people(names: Iterable[str], unit: Unit) -> tuple[str, ...]:
     >>> ask_about_people(["guest_id", "age"], Unit.add_remove_person("guest_id", max_rows=3))
     ()
     """
-    found = [] if unit.id_column is not None else columns_of_persons(names)
+    few = {column.name for column in declared if _number_of_values(column) <= _FEW_VALUES}
+    found = columns_of_persons(name for name in names if name not in few) if unit.id_column is None else []
     if not found:
         return ()
     verb = "column" if len(found) == 1 else "columns"
@@ -328,6 +341,16 @@ def ask_about_people(names: Iterable[str], unit: Unit) -> tuple[str, ...]:
         f"name the column and how many rows count (--id-column {found[0]} --max-rows-per-person K; "
         f"from Python unit=Unit.add_remove_person({found[0]!r}, max_rows=K)).",
     )
+
+
+def _number_of_values(column: Column) -> float:
+    """Return how many values a column may have, by its declaration."""
+    if not isinstance(column, Ordered):
+        return column.finest.value_count
+    cells = column.cells
+    if not cells.whole or cells.open_low or cells.open_high:
+        return inf
+    return int(cells.high[-1]) - int(cells.low[0]) + 1
 
 
 def require_one_accounting(mechanism: Synthesizer, rest: Budget) -> None:

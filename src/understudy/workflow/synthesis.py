@@ -701,7 +701,9 @@ def plan_synthesis(
         fit.synthesizer.delta_note(fit.budget, fit.records, fit.planned_unit),
         "" if hold_out is None else describe_hold_out(hold_out, kept_at),
     )
-    asked = () if fit.entity is not None else ask_about_people(_columns_named(fit), fit.unit)
+    asked = (
+        () if fit.entity is not None else ask_about_people(_columns_named(fit), fit.unit, fit.schema.columns)
+    )
     notes = (*(() if place is None else place.notes), *(note for note in said if note))
     as_text = delivery is not None and delivery.out is not None and not _is_parquet(Path(delivery.out))
     warnings = formula_warnings(fit.schema) if as_text else ()

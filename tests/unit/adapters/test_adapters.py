@@ -57,6 +57,16 @@ def test_scikit_learn_can_clone_it() -> None:
         one.set_params(beauty=1)
 
 
+def test_drawing_before_a_fit_is_an_error_that_both_sides_know() -> None:
+    with pytest.raises(WorkloadError, match="call fit first") as caught:
+        made().sample(3)
+    exceptions = pytest.importorskip("sklearn.exceptions", reason="scikit-learn names the error")
+    assert isinstance(caught.value, exceptions.NotFittedError)
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert isinstance(again, exceptions.NotFittedError)
+    assert str(again) == str(caught.value)
+
+
 def test_a_ledger_file_is_the_table_s_memory(tmp_path: Path) -> None:
     one = made(ledger=tmp_path / "t.ledger").fit(FRAME)
     assert one.model_.provenance.spent > 0

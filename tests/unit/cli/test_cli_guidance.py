@@ -7,11 +7,13 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from understudy.cli.main import app, prepare
+from understudy.cli.main import app, exit_code, prepare
+from understudy.cli.options import parse_share
 from understudy.data import draft_schema
-from understudy.errors import BudgetError, DataError, UsageError
-from understudy.privacy import Ledger
-from understudy.schema import Schema
+from understudy.errors import BudgetError, DataError, UnderstudyError, UsageError, WorkloadError
+from understudy.privacy import Ledger, Unit
+from understudy.schema import Boolean, Categorical, Integer, Schema
+from understudy.workflow.measuring import ask_about_people
 
 FIT = ("--method", "independent", "--epsilon", "1", "--unit", "add-remove")
 SPEC = """
@@ -145,3 +147,63 @@ def test_a_ledger_can_be_made_for_methods_with_a_delta_of_their_own(tmp_path: Pa
             "1e-6",
         )
     assert not (tmp_path / "c.ledger").exists()
+
+
+def test_a_column_with_a_handful_of_values_is_no_id() -> None:
+    names = ["insured", "member", "guest", "rooms"]
+    assert ask_about_people(["insured", "rooms"], Unit.add_remove()) == ()
+    asked = ask_about_people(names, Unit.add_remove())
+    assert "'member', 'guest'" in asked[0]
+    declared = (
+        Categorical("insured", values=["Y", "N"]),
+        Boolean("member"),
+        Integer("guest", minimum=0, maximum=1),
+    )
+    assert ask_about_people(names, Unit.add_remove(), declared) == ()
+    wide = Integer("guest", bins=["0-4999", "5000-9999"])  # two bins of many values each
+    assert "'guest'" in ask_about_people(names, Unit.add_remove(), (*declared[:2], wide))[0]
+
+
+def test_a_misspelt_id_column_is_an_input_error_with_a_suggestion(tmp_path: Path) -> None:
+    path = tmp_path / "visits.csv"
+    pd.DataFrame({"patient_id": [1, 1, 2], "ward": ["a", "b", "a"]}).to_csv(path, index=False)
+    people = ("--unit", "add-remove", "--id-column", "patient", "--max-rows-per-person", 2)
+    with pytest.raises(DataError, match=r"no column 'patient'.*Did you mean 'patient_id'") as caught:
+        run("synth", path, "--discover", "0.1", "--epsilon", 1, "--delta", "1e-6", *people, "--out", tmp_path / "o.csv")  # fmt: skip
+    assert exits(caught.value) == 4
+    assert not list(tmp_path.glob("*.ledger"))
+
+
+def test_a_misspelt_target_of_a_plan_is_an_input_error_with_a_suggestion(tmp_path: Path) -> None:
+    schema = tmp_path / "s.yaml"
+    schema.write_text("columns: [{name: smoker, kind: boolean}, {name: old, kind: boolean}]")
+    with pytest.raises(WorkloadError, match=r"'smokr'.*Did you mean 'smoker'") as caught:
+        run("plan", "--schema", schema, "--for", "smokr", "--unit", "add-remove", "--epsilon", 1)
+    assert exits(caught.value) == 4
+
+
+@pytest.mark.parametrize("share", ["10", "0", "-0.1", "nan"])
+def test_a_share_of_discovery_outside_0_and_1_is_a_usage_error(share: str) -> None:
+    with pytest.raises(UsageError, match=r"between 0 and 1, such as 0.1 for a tenth") as caught:
+        parse_share(share)
+    assert exits(caught.value) == 2
+
+
+@pytest.mark.parametrize("name", ["t2.csv", "t2.parquet", "T.XLSX", "t.dta"])
+def test_a_table_given_to_plan_is_named_as_one(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UsageError, match=f"'{name}' is a table; plan reads no table: give its schema"):
+        run("plan", tmp_path / name, "--epsilon", 1)
+
+
+@pytest.mark.parametrize("suffix", ["xlsx", "xls", "ods"])
+def test_spreadsheets_are_refused_with_the_way_out(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"t.{suffix}"
+    path.write_bytes(b"PK")
+    with pytest.raises(DataError, match=r"are not read.*Save the sheet as CSV"):
+        run("schema", "draft", path, "--out", tmp_path / "s.yaml")
+    with pytest.raises(DataError, match=r"are not read.*Save the sheet as CSV"):
+        run("synth", path, "--discover", "0.1", "--epsilon", 1, "--delta", "1e-6", "--unit", "add-remove", "--out", tmp_path / "o.csv")  # fmt: skip
+
+
+def exits(error: UnderstudyError) -> int:
+    return int(exit_code(error).value)

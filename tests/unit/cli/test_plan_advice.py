@@ -117,3 +117,40 @@ def test_what_does_not_go_together_is_refused(
 def test_a_release_has_no_wish(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="understudy rehearse tries a release"):
         run("plan", tmp_path / "spec.yaml", "--want", "pairs within 2 %")
+
+
+def test_a_column_with_levels_is_named_for_each_time_it_is_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "s.yaml"
+    codes = ", ".join(f"{letter}{number}{digit}" for letter in "IJ" for number in range(10, 20) for digit in range(5))  # fmt: skip
+    path.write_text(
+        f"columns: [{{name: diag, kind: categorical, values: [{codes}], levels: {{prefix: [1, 3]}}}}, {{name: old, kind: boolean}}]"
+    )
+    run("plan", "-s", path, "--method", "independent", "--unit", "add-remove", "--epsilon", 1)
+    out = capsys.readouterr().out
+    assert "diag (values, to choose groups)" in out
+    assert "diag (groups)" in out
+    assert "old (" not in out
+
+
+def test_a_guessed_number_of_rows_does_not_choose_the_method(
+    schema: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    budget = ("-s", schema, "--unit", "add-remove", "--epsilon", 1, "--no-rehearsal")
+    with_rows, without = printed(capsys, *budget, "--rows-about", 2_000), printed(capsys, *budget)
+    assert with_rows["method"] == without["method"]
+    assert any("2,000 rows of --rows-about are for the expected errors" in note for note in with_rows["notes"])  # fmt: skip
+    assert not any("--rows-about" in note for note in without["notes"])
+
+
+def test_quiet_says_nothing_about_the_choice(
+    schema: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = tmp_path / "t.csv"
+    datasets.load("toy", 200, seed=1)[0].to_csv(table, index=False)
+    fit = ("synth", table, "-s", schema, "--unit", "add-remove", "--epsilon", 1, "--ledger", tmp_path / "l.ledger")  # fmt: skip
+    run(*fit, "--out", tmp_path / "a.csv", "--quiet")
+    caught = capsys.readouterr()
+    assert "synthetic rows" in caught.out
+    assert "Chosen by auto" not in caught.out + caught.err

@@ -423,3 +423,18 @@ def test_a_column_called_patient_is_somebody_however_its_numbers_lie() -> None:
     assert any("--id-column patient" in question for question in found.questions)
     price = draft(frame.rename(columns={"patient": "cost_per_patient"}))
     assert "cost_per_patient" in price.schema.names
+
+
+def test_a_few_numbers_with_a_unit_are_ordered_by_the_number() -> None:
+    frame = pd.DataFrame({"discount": ["5 %", "0 %", "12 %", "100 %"] * 10, "mixed": ["5 %", "0 kg", "12 %", "7 %"] * 10})  # fmt: skip
+    made = draft(frame)
+    column = made.schema.column("discount")
+    assert isinstance(column, Ordinal)
+    assert column.values == ("0 %", "5 %", "12 %", "100 %")
+    assert isinstance(made.schema.column("mixed"), Categorical)
+    assert [name for name, text in made.remarks if "order of the numbers" in text] == ["discount"]
+
+
+def test_values_that_differ_only_in_capitals_get_a_remark() -> None:
+    frame = pd.DataFrame({"gender": ["Male", "male", "female", "other"] * 10, "meal": ["BB", "HB", "FB", "SC"] * 10})  # fmt: skip
+    assert [name for name, text in draft(frame).remarks if "capital letters" in text] == ["gender"]

@@ -29,6 +29,7 @@ from understudy.evaluation import (
 )
 from understudy.evaluation.accuracy import interval_coverage
 from understudy.evaluation.distances import propensity_errors
+from understudy.evaluation.evaluate import _label_column
 from understudy.evaluation.face import constraint_violations, k_anonymity, l_diversity, unique_records
 from understudy.evaluation.measures import (
     coefficient_differences,
@@ -402,3 +403,10 @@ def test_what_cannot_be_computed_is_said() -> None:
 
 def test_results_name_their_worst() -> None:
     assert Result("x", {"a": 1, "b": 2}, better="higher").worst == ("a", 1.0)
+
+
+@pytest.mark.parametrize(("sizes", "wanted"), [((2, 3, 15), "b"), ((40, 12, 15), "c"), ((1, 40, 30), None)])
+def test_the_column_to_classify_by_has_few_values(sizes: tuple[int, ...], wanted: str | None) -> None:
+    columns = [Integer(name, minimum=0, maximum=size - 1) for name, size in zip("abc", sizes, strict=True)]
+    codes = np.zeros((10, 3), dtype=np.uint8)
+    assert _label_column(Comparison(Schema(columns), codes, codes), None) == wanted

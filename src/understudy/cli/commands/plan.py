@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -78,7 +79,7 @@ def plan(
     want: Annotated[
         str | None,
         typer.Option(
-            help='What is wanted, such as "pairs within 2 %" (also columns, triples) or "cell of 500 rows within 10 %": answered with an epsilon.'
+            help='What is wanted, such as "pairs within 2 %" (also columns, triples) or "cell of 500 rows within 10 %": answered with an epsilon. Needs the rehearsal, and so the number of rows (--rows-about).'
         ),
     ] = None,
     rehearsal: Annotated[
@@ -98,6 +99,7 @@ def plan(
     rows is known, the fit is rehearsed on made-up tables of the schema: expected errors, time, memory, and what more budget would buy.
     """
     if spec is not None:
+        _require_no_table(spec)
         if schema is not None or method is not None:
             raise UsageError(
                 "Give a specification, or --schema and --method, not both. (A schema goes behind --schema.)"
@@ -140,6 +142,7 @@ def plan(
         return
     from understudy.cli.output import print_json, progress_bar, say, tell
     from understudy.data.output import require_writable
+    from understudy.mechanisms.levels import open_columns
     from understudy.plots import frontier
     from understudy.privacy.guarantee import condition_of, rows_rule
     from understudy.privacy.ledger.ledger import Invariant
@@ -147,6 +150,7 @@ def plan(
     from understudy.schema.spreadsheets import formula_warnings
     from understudy.workflow import reason_for
     from understudy.workflow.advice import advise
+    from understudy.workflow.choice import USUAL_ROWS
     from understudy.workflow.events import check_two_levels, entity_of, records_of
     from understudy.workflow.measuring import require_one_accounting
     from understudy.workflow.wishes import MOST_SECONDS, Wish
@@ -238,8 +242,13 @@ def plan(
     n_rows = n_rows if entity is None else None  # noise is on records, so many to a person
     measured = _measured(planned, n_rows)
     facts_known = (budget, records, privacy_unit)
+    guessed = reason is not None and rows is not None and described.row_count is None and entity is None
     said = (
         "" if reason is None else reason(described),
+        f"The {rows:,} rows of --rows-about are for the expected errors. The method is chosen for {USUAL_ROWS:,}, as a fit chooses it, which knows of no "
+        "number that is not in the schema (row_count)."
+        if guessed
+        else "",
         synthesizer.accounting_note(*facts_known),
         synthesizer.delta_note(*facts_known) if advice is None else "",  # the advice says what it would buy
     )
@@ -276,7 +285,7 @@ def plan(
     tell(f"{planned.method}: {facts['guarantee']} ({planned.accounting} accounting)")
     if condition:
         tell(f"Condition: {condition}")
-    _print_measured("Measurements", measured)
+    _print_measured("Measurements", measured, levels={column.name for column in open_columns(described)})
     if not n_rows and entity is None:
         tell(
             "With --rows-about (the number of rows, or a guess) the fit is rehearsed: expected errors, time and memory."
@@ -304,17 +313,18 @@ def _measured(planned: Plan, n_rows: int | None = None) -> list[dict[str, Any]]:
     ]
 
 
-def _print_measured(title: str, measured: list[dict[str, Any]]) -> None:
-    """Print what a fit will measure."""
+def _print_measured(title: str, measured: list[dict[str, Any]], *, levels: Collection[str] = ()) -> None:
+    """Print what a fit will measure. A column with levels is measured twice: by its values, which choose its groups, and by these."""
     from understudy.cli.output import print_table
 
+    seen: set[str] = set()
     shares = ("share of rows",) if measured and measured[0]["expected_l1_share"] is not None else ()
     print_table(
         title,
         ("columns", "cells", "noise", "sd per cell (rows)", "expected L1 noise (rows)", *shares),
         [
             (
-                " x ".join(item["columns"]) or "number of rows",
+                _named(item, seen, levels),
                 f"{item['cells']:,}",
                 item["noise"],
                 f"{item['standard_deviation']:.3g}",
@@ -324,6 +334,23 @@ def _print_measured(title: str, measured: list[dict[str, Any]]) -> None:
             for item in measured
         ],
     )
+
+
+def _named(item: dict[str, Any], seen: set[str], levels: Collection[str]) -> str:
+    """Return what is measured in words, and remember which columns with levels were seen.
+
+    Examples
+    --------
+    >>> seen: set[str] = set()
+    >>> [_named({"columns": names}, seen, {"diag"}) for names in (["diag"], ["diag"], ["age"], [])]
+    ['diag (values, to choose groups)', 'diag (groups)', 'age', 'number of rows']
+    """
+    name = " x ".join(item["columns"]) or "number of rows"
+    if item["columns"] not in [[column] for column in levels]:
+        return name
+    first = name not in seen
+    seen.add(name)
+    return f"{name} ({'values, to choose groups' if first else 'groups'})"
 
 
 def _plan_register(
@@ -428,6 +455,18 @@ def _not_public(schema: Schema) -> list[str]:
         f"{number} facts of the schema were read from the data: fitting refuses it until they are declared public "
         "(understudy schema declare), and this plan is as private as the draft."
     ]
+
+
+def _require_no_table(path: Path) -> None:
+    """Refuse a table where a specification belongs."""
+    from understudy.data.files.stream import CSV_SUFFIXES, PARQUET_SUFFIXES, SPREADSHEETS
+    from understudy.data.files.survey import SURVEY_SUFFIXES
+
+    if path.name.lower().endswith((*CSV_SUFFIXES, *PARQUET_SUFFIXES, *SPREADSHEETS, *SURVEY_SUFFIXES)):
+        raise UsageError(
+            f"{path.name!r} is a table; plan reads no table: give its schema (--schema), with --unit and a budget. "
+            "`understudy schema draft` drafts one."
+        )
 
 
 def _plan_release(path: Path, *, rows: int | None, json: bool) -> None:

@@ -258,7 +258,7 @@ def synth(
         if json:
             print_json(_document(made, delivered))
         else:
-            _report(made, delivered)
+            _report(made, delivered, quiet=quiet)
         return
     given = None if schema is None else Schema.read(schema)
     linked = linked_source(table, given)
@@ -347,7 +347,8 @@ def synth(
         ledger=ledger, table_name=table_name, another=another_ledger, consent=consent, unfinished=unfinished
     )
     planned = plan_synthesis(fit, payment=payment, delivery=delivery)
-    for note in (*filter(None, [planned.why]), *planned.notes, *(planned.steps.details if verbose else ())):
+    why = [] if quiet else [planned.why]
+    for note in (*filter(None, why), *planned.notes, *(planned.steps.details if verbose else ())):
         say(note)
     if steps and not json:
         go_on(yes=yes)
@@ -357,7 +358,7 @@ def synth(
     if json:
         print_json(_document(made, delivery))
     else:
-        _report(made, delivery)
+        _report(made, delivery, quiet=quiet)
 
 
 def discovered(found: Discovery) -> dict[str, Any]:
@@ -456,7 +457,7 @@ def _moved_by_rules(made: Synthesis, delivery: Delivery) -> RulesEffect | None:
     return made.model.effect_of_rules(made.frame)
 
 
-def _report(made: Synthesis, delivery: Delivery) -> None:
+def _report(made: Synthesis, delivery: Delivery, *, quiet: bool) -> None:
     """Say what was made and what it cost."""
     from understudy.cli.output import how_close, say, tell
     from understudy.schema.problems import listing
@@ -467,7 +468,7 @@ def _report(made: Synthesis, delivery: Delivery) -> None:
         )
     if made.discovery is not None:
         tell_discovered(made.discovery)
-        if made.why:
+        if made.why and not quiet:
             tell(made.why)
     names = dict.fromkeys(str(path) for path in (made.written[0], made.written[-1]))
     people = "" if made.persons is None else f" of {made.persons:,} persons"

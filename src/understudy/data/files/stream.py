@@ -210,6 +210,7 @@ def explain_os_error(error: Exception, label: str) -> DataError | None:
 
 CSV_SUFFIXES = (".csv", ".tsv", ".data", ".csv.gz", ".tsv.gz", ".data.gz")
 PARQUET_SUFFIXES = (".parquet", ".pq")
+SPREADSHEETS = (".xlsx", ".xls", ".xlsm", ".xlsb", ".ods")
 
 
 def is_csv(path: Path) -> bool:
@@ -230,6 +231,11 @@ def is_csv(path: Path) -> bool:
         return True
     if name.endswith(PARQUET_SUFFIXES):
         return False
+    if name.endswith(SPREADSHEETS):
+        what = "OpenDocument sheets" if name.endswith(".ods") else "Excel files"
+        raise DataError(
+            f"{what} are not read ({path.name!r}). Save the sheet as CSV (UTF-8) and give that file."
+        )
     raise DataError(
         f"The name {path.name!r} does not say what kind of file it is. "
         f"It must end in one of {', '.join((*CSV_SUFFIXES, *PARQUET_SUFFIXES))}, or be a Stata, SPSS or SAS file."

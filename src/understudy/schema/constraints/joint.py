@@ -6,7 +6,9 @@ law of the draw given that the rules hold, and then by solving for them.
 
 Rules that say what a column is (``nights == departure - arrival``, ``month == month_of(arrival)``) are not searched: every value of the
 columns that decide the others is gone through once, and the combinations of codes behind them are listed (`Listing`). A record obeys if its
-codes are in the list, and its values are taken from there.
+codes are in the list, and its values are taken from there. Where that list would be too long, because of a column that is only compared
+with others (``booked <= arrival``), each set of columns that such rules tie has a list of its own (`JointValues.listed`), and the solver
+looks for values of the other columns given those of the lists.
 
 The solver is for all other rules. It is exact for *difference rules*, in which every comparison is of the form ``x - y <= c`` or ``x <= c`` with whole
 numbers and dates (also behind ``and``, ``or``, ``not`` and ``implies``, and with calendar functions of dates). Their bounds
@@ -18,8 +20,11 @@ case a record passes only if values were *found*: what is published obeys, and c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations, product
 from math import prod
@@ -53,7 +58,7 @@ from understudy.schema.constraints.conditions import (
 from understudy.schema.constraints.constraint import Constraint
 from understudy.schema.constraints.listing import Equation, Listing, equations_of, find_sorted, solving_order
 
-__all__ = ["JointValues", "joint_values"]
+__all__ = ["JointValues", "SearchEffort", "effort_counted", "joint_values"]
 
 Bools: TypeAlias = npt.NDArray[np.bool_]
 Floats: TypeAlias = npt.NDArray[np.float64]
@@ -63,6 +68,8 @@ Redraw: TypeAlias = Callable[[Column, Index, np.random.Generator], Any]
 _MOST_STEPS = 4_096
 _TRIES = 24
 _SEARCHES = 64
+_FEW = 4
+"""How many values of a list are tried where the search goes through many others for each of them."""
 _MOST_CORNERS = 6
 _ROWS = 20_000
 _MOST_LISTED = 1 << 21
@@ -71,6 +78,54 @@ _LISTED_AT_ONCE = 1 << 18
 _MOST_REMEMBERED = 1 << 21
 _SLACK = 2.0**-40
 _DRAWN_BY_CHANCE = ("uniform", "integer-uniform", "smooth")
+
+
+@dataclass(frozen=True, eq=False)
+class SearchEffort:
+    """How much the solver did: cells of the tables of bounds that were closed, for each set of rules. A number that no clock decides.
+
+    Parameters
+    ----------
+    most
+        More than so many end the search with an error.
+    """
+
+    most: float
+    cells: Counter[tuple[str, ...]] = field(default_factory=Counter)
+
+    @property
+    def spent(self) -> int:
+        """The cells of all rules together."""
+        return self.cells.total()
+
+    def add(self, rules: Sequence[Constraint], cells: int) -> None:
+        """Count cells, and refuse to go on beyond the limit."""
+        self.cells[tuple(rule.text for rule in rules)] += cells
+        if self.spent > self.most:
+            raise self.too_long()
+
+    def too_long(self) -> ConstraintError:
+        """Return an error that names the rules that took most of the search."""
+        ((rules, _),) = self.cells.most_common(1)
+        return ConstraintError(
+            f"Values that obey {', '.join(map(repr, rules))} together would take too long to find, so that rows could not be drawn. "
+            "Leave out a rule that follows from the others or is not needed, derive a column (derived in the schema) instead of "
+            "comparing it, or give the columns finer bins."
+        )
+
+
+_effort: ContextVar[SearchEffort | None] = ContextVar("effort", default=None)
+
+
+@contextmanager
+def effort_counted(most: float) -> Iterator[SearchEffort]:
+    """Count what the solver does meanwhile, and raise `ConstraintError` beyond a limit."""
+    effort = SearchEffort(most)
+    token = _effort.set(effort)
+    try:
+        yield effort
+    finally:
+        _effort.reset(token)
 
 
 def joint_values(
@@ -240,13 +295,7 @@ class JointValues:
             return None
         if not all(_is_listed(column) for column in self.ordered):
             return None
-        equations = [found for rule in self.rules for found in equations_of(rule.condition, by_name)]
-        equations = [
-            found
-            for found in equations
-            if all(isinstance(by_name[name], Ordered) for name in found.sources)
-            and (found.value is None or isinstance(by_name[found.target], Ordered))
-        ]
+        equations = [found for rule in self.rules for found in _usable_equations(rule, by_name)]
         free = self._free(equations)
         if free is None:
             return None
@@ -275,6 +324,43 @@ class JointValues:
             {column.name: behind[order, axis] for axis, column in enumerate(self.ordered)},
             {column.name: column.value_count for column in self.columns},
         )
+
+    @cached_property
+    def listed(self) -> tuple[JointValues, ...]:
+        """The groups that have a list: this one or, where its list would be too long, each set of its columns that equations tie."""
+        if self.listing is not None:
+            return (self,)
+        equal = [rule for rule in self.rules if _usable_equations(rule, self._by_name)]
+        found = []
+        for tied in joint_values(equal, self.columns, all_groups=True):
+            names = {column.name for column in tied.columns}
+            rules = tuple(rule for rule in self.rules if names.issuperset(rule.columns))
+            group = JointValues(tied.columns, rules)
+            if len(tied.columns) < len(self.columns) and group.listing is not None:
+                found.append(group)
+        return tuple(found)
+
+    @cached_property
+    def unlisted(self) -> tuple[Constraint, ...]:
+        """The rules that no list keeps."""
+        kept = {id(rule) for group in self.listed for rule in group.rules}
+        return tuple(rule for rule in self.rules if id(rule) not in kept)
+
+    @cached_property
+    def _links(self) -> list[tuple[Atom, ...]]:
+        """The alternatives of the rules that no list keeps."""
+        conditions = [rule.condition for rule in self.unlisted]
+        return all_of([alternatives_of(part) for part in conditions if part is not None])
+
+    def _places(self, codes: Mapping[str, Index]) -> tuple[list[tuple[Listing, Index]], Bools]:
+        """Return the lists, each with the place of every record in it, and which records have a place in all of them."""
+        found, inside = [], np.ones(len(codes[self.columns[0].name]), dtype=bool)
+        for group in self.listed:
+            assert group.listing is not None
+            place, here = group.listing.find(codes)
+            found.append((group.listing, place))
+            inside &= here
+        return found, inside
 
     def _all_values(self, name: str) -> npt.NDArray[np.int64]:
         """Return every value of a column of whole numbers or dates, or every code of another."""
@@ -376,6 +462,8 @@ class JointValues:
             )
             for column in self.ordered
         }
+        if self.listed and self.listing is None and self.present(codes).all():
+            return self._witness_of_lists(codes, middle)
         values, found = self._solve(codes, middle, None)
         if any(isinstance(atom, Hard) for option in self.alternatives for atom in option):
             for shares in self._places_to_try:
@@ -389,6 +477,41 @@ class JointValues:
                 }
                 more, hit = self._solve(some, wanted, None)
                 self._take(values, rest[hit], more, hit)
+                found[rest[hit]] = True
+        return values, found
+
+    def _witness_of_lists(
+        self, codes: Mapping[str, Index], middle: dict[str, Floats]
+    ) -> tuple[dict[str, Floats], Bools]:
+        """Return the same by values of the lists, and what the solver finds for the other columns given them."""
+        lists, inside = self._places(codes)
+        values, found = middle, np.zeros(len(inside), dtype=bool)
+        several = np.zeros(len(inside), dtype=bool)
+        for listing, place in lists:
+            several |= inside & (listing.count(place) > 1) if len(listing) else inside
+        hard = any(isinstance(atom, Hard) for option in self._links for atom in option)
+        corners = list(product((0.0, 1.0), repeat=len(lists))) if len(lists) <= _MOST_CORNERS else []
+        many = _FEW if hard else _SEARCHES
+        spread = np.linspace(0.0, 1.0, many)[:, None]
+        if len(lists) > 1:
+            spread = np.random.default_rng(0).random((many, len(lists)))
+        for number, shares in enumerate([*corners, *spread.tolist()]):
+            for places in [None, *(self._places_to_try if hard else ())]:
+                rest = np.flatnonzero(inside & ~found & (several if number else True))
+                if not len(rest):
+                    break
+                some = {name: part[rest] for name, part in codes.items()}
+                pinned: dict[str, Floats] = {}
+                for (listing, place), share in zip(lists, shares, strict=True):
+                    pinned |= _real(listing.at(place[rest], np.full(len(rest), share)))
+                wanted = {
+                    column.name: middle[column.name][rest]
+                    if places is None
+                    else _at(column, some[column.name], places[axis])
+                    for axis, column in enumerate(self.ordered)
+                }
+                solved, hit = self._solve(some, wanted, None, pinned)
+                self._take(values, rest[hit], solved, hit)
                 found[rest[hit]] = True
         return values, found
 
@@ -472,11 +595,16 @@ class JointValues:
                 numbers, only, _real(listing.draw(places[only], generator)), np.ones(len(only), dtype=bool)
             )
             bad = np.setdiff1d(bad, only, assume_unique=True)
+        lists = self._places(index)[0] if self.listing is None and self.present(index).all() else []
         for _ in range(_TRIES):
             if not len(bad):
                 break
             some = {name: part[bad] for name, part in index.items()}
             drawn = self._by_chance(some, generator, redraw)
+            for part, place in lists:
+                only = np.flatnonzero(part.count(place[bad]) == 1)
+                for name, chosen in part.draw(place[bad[only]], generator).items():
+                    drawn[name][only] = chosen
             good = self._obey(some, drawn)
             self._take(numbers, bad[good], drawn, good)
             bad = bad[~good]
@@ -486,7 +614,18 @@ class JointValues:
                 numbers, bad, _real(listing.draw(places[bad], generator)), np.ones(len(bad), dtype=bool)
             )
             return
-        for random in (generator, None):
+        for _ in range(_TRIES if lists else 0):
+            if not len(bad):
+                break
+            some = {name: part[bad] for name, part in index.items()}
+            pinned: dict[str, Floats] = {}
+            for part, place in lists:
+                pinned |= _real(part.draw(place[bad], generator))
+            near = {name: part[bad] for name, part in numbers.items()}
+            solved, good = self._solve(some, near, generator, pinned)
+            self._take(numbers, bad[good], solved, good)
+            bad = bad[~good]
+        for random in (None,) if lists else (generator, None):
             if not len(bad):
                 break
             some = {name: part[bad] for name, part in index.items()}
@@ -553,17 +692,22 @@ class JointValues:
         codes: Mapping[str, Index],
         wanted: Mapping[str, Floats],
         generator: np.random.Generator | None,
+        pinned: Mapping[str, Floats] | None = None,
     ) -> tuple[dict[str, Floats], Bools]:
-        """Return obeying values near the wanted ones (or drawn, with a generator), and where there are any."""
+        """Return obeying values near the wanted ones (or drawn, with a generator), and where there are any.
+
+        With values of the columns that have lists, ``pinned``, only the rules that no list keeps are left to solve.
+        """
         rows = len(codes[self.columns[0].name])
-        values = {name: part.copy() for name, part in wanted.items()}
+        pinned = {} if pinned is None else pinned
+        values = {name: pinned.get(name, part).copy() for name, part in wanted.items()}
         found = np.zeros(rows, dtype=bool)
-        for option in self.alternatives:
+        for option in self._links if pinned else self.alternatives:
             rest = np.flatnonzero(~found)
             rest = rest[self._decided(option, {name: part[rest] for name, part in codes.items()})]
             for start in range(0, len(rest), _ROWS):
                 here = rest[start : start + _ROWS]
-                self._solve_option(option, codes, values, found, here, generator)
+                self._solve_option(option, codes, values, found, here, generator, frozenset(pinned))
         return values, found
 
     def _decided(self, option: tuple[Atom, ...], codes: Mapping[str, Index]) -> Bools:
@@ -588,6 +732,7 @@ class JointValues:
         found: Bools,
         rows: Index,
         generator: np.random.Generator | None,
+        pinned: frozenset[str],
     ) -> None:
         bounds = [atom for atom in option if isinstance(atom, Bound)]
         parts = sorted(
@@ -602,6 +747,11 @@ class JointValues:
         }
         first = {name: _start(cut[name])[codes[name]] for name in dates}
         many = {name: _count(cut[name])[codes[name]] for name in dates}
+        for name in pinned & set(dates):  # the piece that the value lies in
+            low = cut[name].low
+            assert low is not None
+            first[name] = np.searchsorted(low[cut[name].code >= 0], values[name], side="right") - 1
+            many[name] = np.ones(len(first[name]), dtype=np.intp)
         most = [int(many[name][rows].max(initial=1)) for name in dates]
         if prod(most) > _MOST_STEPS:
             raise ConstraintError(
@@ -624,7 +774,7 @@ class JointValues:
             }
             some = {name: part[here] for name, part in codes.items()}
             close = {name: part[here] for name, part in values.items()}
-            solved, feasible = self._differences(bounds, parts, cut, chosen, some, close, generator)
+            solved, feasible = self._differences(bounds, parts, cut, chosen, some, close, generator, pinned)
             feasible &= self._obey(some, solved)
             self._take(values, here[feasible], solved, feasible)
             found[here[feasible]] = True
@@ -642,19 +792,27 @@ class JointValues:
         codes: Mapping[str, Index],
         wanted: Mapping[str, Floats],
         generator: np.random.Generator | None,
+        pinned: frozenset[str],
     ) -> tuple[dict[str, Floats], Bools]:
         """Solve bounds on differences for each record: close them, then choose one column after another."""
-        nodes: list[Factor | None] = [None, *(column.name for column in self.ordered), *parts]
+        bounded = set().union(*(atom.columns for atom in bounds))
+        ordered = [column for column in self.ordered if not pinned or column.name in bounded]
+        nodes: list[Factor | None] = [None, *(column.name for column in ordered), *parts]
         place = {node: number for number, node in enumerate(nodes)}
         rows, size = len(codes[self.columns[0].name]), len(nodes)
-        whole = np.array([True, *(column.cells.whole for column in self.ordered), *(True for _ in parts)])
+        whole = np.array([True, *(column.cells.whole for column in ordered), *(True for _ in parts)])
+        effort = _effort.get()
+        if effort is not None:
+            effort.add(self.unlisted, rows * size**3)
         both_whole = whole[:, None] & whole[None, :]
         most = np.full((rows, size, size), np.inf)
         most[:, range(size), range(size)] = 0.0
         real = {column.name: codes[column.name] < column.value_count for column in self.columns}
-        for column in self.ordered:
+        for column in ordered:
             low, high = _ends(column, codes[column.name])
-            if column.name in chosen:
+            if column.name in pinned:
+                low = high = wanted[column.name]
+            elif column.name in chosen:
                 piece = cut[column.name]
                 assert piece.low is not None
                 assert piece.high is not None
@@ -684,7 +842,7 @@ class JointValues:
             most[:, both_whole] = np.floor(most[:, both_whole])
         feasible: Bools = np.asarray((most[:, range(size), range(size)] >= 0).all(axis=1))
         solved: dict[str, Floats] = {}
-        for column in self.ordered:
+        for column in ordered:
             number = place[column.name]
             low, high = -most[:, 0, number], most[:, number, 0].copy()
             for other, value in solved.items():
@@ -694,6 +852,7 @@ class JointValues:
             inside = real[column.name]
             solved[column.name] = np.where(inside, chosen_values, wanted[column.name])
             feasible &= (low <= high) | ~inside
+        solved = {column.name: solved.get(column.name, wanted[column.name]) for column in self.ordered}
         return {name: np.nan_to_num(part) for name, part in solved.items()}, feasible
 
     def _step(self, atom: Bound) -> float:
@@ -704,6 +863,19 @@ class JointValues:
 
 def _real(values: Mapping[str, npt.NDArray[np.int64]]) -> dict[str, Floats]:
     return {name: part.astype(np.float64) for name, part in values.items()}
+
+
+def _usable_equations(rule: Constraint, by_name: Mapping[str, Column]) -> list[Equation]:
+    """Return the functions that a rule states about columns whose values can be gone through."""
+    over = [by_name[name] for name in rule.columns]
+    if not all(_is_listed(column) for column in over if isinstance(column, Ordered)):
+        return []
+    return [
+        found
+        for found in equations_of(rule.condition, by_name)
+        if all(isinstance(by_name[name], Ordered) for name in found.sources)
+        and (found.value is None or isinstance(by_name[found.target], Ordered))
+    ]
 
 
 def _is_listed(column: Ordered) -> bool:

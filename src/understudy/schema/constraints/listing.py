@@ -229,11 +229,17 @@ class Listing:
 
     def draw(self, places: Index, generator: np.random.Generator) -> dict[str, npt.NDArray[np.int64]]:
         """Return values for combinations of the list, each of the possible ones with the same probability."""
-        count = self.first[places + 1] - self.first[places]
-        chosen = self.first[places] + np.minimum(
-            (generator.random(len(places)) * count).astype(np.intp), count - 1
-        )
+        return self.at(places, generator.random(len(places)))
+
+    def at(self, places: Index, shares: Floats) -> dict[str, npt.NDArray[np.int64]]:
+        """Return values for combinations of the list: the first of each at a share of 0, the last at 1."""
+        count = self.count(places)
+        chosen = self.first[places] + np.minimum((shares * count).astype(np.intp), count - 1)
         return {name: part[chosen] for name, part in self.values.items()}
+
+    def count(self, places: Index) -> Index:
+        """Return how many values stand behind combinations of the list."""
+        return self.first[places + 1] - self.first[places]
 
 
 def find_sorted(keys: npt.NDArray[np.int64], wanted: npt.NDArray[np.int64]) -> tuple[Index, Bools]:
