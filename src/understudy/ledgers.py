@@ -203,6 +203,30 @@ def known_ledgers() -> KnownLedgers | None:
         return None
 
 
+_ANOTHER = "another ledger of a table that has one already, as its owner accepted"
+_LATER = "a table of this ledger has been charged to another one too"
+
+
+def other_ledgers(ledger: Ledger) -> frozenset[str]:
+    """Return the names of the other ledgers of its table that the entries of a ledger tell of: the promises of all of them add up.
+
+    A ledger tells of earlier ones from its first use on, and of a later one from its next use on.
+
+    Examples
+    --------
+    >>> from understudy.privacy import PureDP
+    >>> with Ledger.in_memory(budget=PureDP(1.0), unit=Unit.add_remove(), table="births") as ledger:
+    ...     other_ledgers(ledger)
+    frozenset()
+    """
+    return frozenset(
+        name
+        for entry in ledger.entries()
+        if entry.event is None and entry.purpose.startswith((_ANOTHER, _LATER))
+        for name in entry.purpose.rpartition(": ")[2].split(", ")
+    )
+
+
 _FIRST_USE = "the budget of the first use, before anything was charged"
 
 
@@ -417,15 +441,18 @@ class LedgerPlace:
                 ledger.check_anchor(anchor, source=str(path))
 
     def _note_others(self, ledger: Ledger) -> None:
-        """Say in a ledger, once, that its table has others too."""
+        """Say in a ledger, once, that its table has others too: earlier ones, and those that were accepted beside it since."""
         if self._others:
             earlier = ", ".join(sorted(other.anchor.ledger_id for other in self._others))
-            remark = (
-                "another ledger of a table that has one already, as its owner accepted: their budgets add up. Earlier: "
-                f"{earlier}"
-            )
+            remark = f"{_ANOTHER}: their budgets add up. Earlier: {earlier}"
             if all(entry.purpose != remark for entry in ledger.entries()):
                 ledger.note(remark)
+        if self._record is not None and self._same_table:
+            told = other_ledgers(ledger) | {ledger.ledger_id}
+            found = [item for item in self._record.of(self._marks) if item.anchor.ledger_id not in told]
+            later = sorted(item.anchor.ledger_id for item in found if _paid(item))
+            if later:
+                ledger.note(f"{_LATER}: their budgets add up. Later: {', '.join(later)}")
 
     def _remember(self, ledger: Ledger, *, charged: bool) -> tuple[bytes, ...]:
         """Write down what the ledger is and how far it got; return the marks that are new."""
@@ -486,6 +513,7 @@ def find_ledger(
     if source is None:
         return LedgerPlace(Path(ledger or file).absolute(), evidence=tuple(evidence))
     marks: tuple[bytes, ...] = ()
+    tables: list[tuple[bytes, ...]] = []  # what marks each table that the source is
     known: tuple[KnownLedger, ...] = ()
     notes = []
     if record is None:
@@ -497,10 +525,14 @@ def find_ledger(
         place = digest_place(source, record.digester("place"))
         content = digest_content(source, record.digester("content"))
         # linked tables are one table and several: whoever fits one of them alone spends from the same budget
-        parts = [
-            mark(part, record.digester(kind))
+        each = [
+            (digest_place(part, record.digester("place")), digest_content(part, record.digester("content")))
             for part in parts_of(source).values()
-            for kind, mark in (("place", digest_place), ("content", digest_content))
+        ]
+        parts = [mark for pair in each for mark in pair]
+        tables = [
+            tuple(mark for mark in group if mark is not None)
+            for group in ([*each, (content,)] if each else [(place, content)])
         ]
         marks = tuple(mark for mark in (place, content, *parts) if mark is not None)
         known = _worth_knowing(record.of(marks))
@@ -512,7 +544,7 @@ def find_ledger(
     if ledger is not None:
         beside = None if (table := table_file(source)) is None else table.parent / file
         return _asked_for(
-            Path(ledger).absolute(), known, beside, {name, label or name}, another, notes, common
+            Path(ledger).absolute(), known, tables, beside, {name, label or name}, another, notes, common
         )
     default = _default(source, file, record)
     places = [default, *([] if earlier is None else [earlier.absolute()])]
@@ -520,6 +552,8 @@ def find_ledger(
     if known and not present:  # perhaps it moved together with its table
         names = {item.anchor.ledger_id for item in known}
         present = {path for path in places if _ledger_at(path) in names}
+    if record is not None and len(present) > 1:  # one that paid for nothing gives way to the one that did
+        present = {path for path in present if not _unshared(record, tables, path)} or present
     if len(present) > 1 and default in present:
         present = {default}
     if len(present) > 1:
@@ -529,11 +563,14 @@ def find_ledger(
         )
     if present:
         (path,) = present
+        others = () if record is None else _unshared(record, tables, path)
+        if others and not another:
+            raise _has_another(others)
         if path != default:
             notes.append(
                 f"The ledger of this table is {path}: it was used for it, or for a copy of it, before."
             )
-        return LedgerPlace(path, tuple(notes), _same_table=True, **common)
+        return LedgerPlace(path, tuple(notes), _same_table=True, _others=others, **common)
     if known and not another:
         gone = known[0]
         now = "another one is in its place" if gone.path.exists() else "it is not there any more"
@@ -575,30 +612,87 @@ def ledger_name(name: str) -> str:
 def _asked_for(
     path: Path,
     known: tuple[KnownLedger, ...],
+    tables: Sequence[tuple[bytes, ...]],
     beside: Path | None,
     names: set[str],
     another: bool,
     notes: list[str],
     common: dict[str, Any],
 ) -> LedgerPlace:
-    """Return the place of a ledger that was named; refuse it if the table is known to have another one."""
-    if known and _ledger_at(path) in {item.anchor.ledger_id for item in known}:
-        return LedgerPlace(path, tuple(notes), _same_table=True, **common)  # perhaps it was moved
+    """Return the place of a ledger that was named; refuse it if the table is known to have another one that paid."""
+    record: KnownLedgers | None = common["_record"]
+    its_own = _ledger_at(path)
+    same = its_own is not None and its_own in {
+        item.anchor.ledger_id for item in known
+    }  # perhaps it was moved
+    others = _unshared(record, tables, path) if same and record is not None else tuple(filter(_paid, known))
+    standing = _standing(path) if same else None
     if (
-        beside is not None and beside != path.resolve() and _table_of(beside) in names
+        (standing is None or not standing.charged)
+        and beside is not None
+        and beside != path.resolve()
+        and _table_of(beside) in names
     ):  # a new user, or an emptied folder
         with Ledger.open(beside) as ledger:
-            if all(item.anchor.ledger_id != ledger.ledger_id for item in known):
-                known = (*known, KnownLedger(ledger.anchor(), beside, ledger.charged))
-    charged = [item for item in known if _paid(item)]
-    if charged and not another:
-        listed = ", ".join(str(item.path) for item in charged)
-        raise LedgerMismatch(
-            f"This table, or a copy of it, has another ledger: {listed}. Use that one (--ledger {charged[0].path}, or leave "
-            f"--ledger out). Two ledgers are two budgets, and what they promise adds up; if you mean it, consent with "
-            "--another-ledger."
+            found = KnownLedger(ledger.anchor(), beside, ledger.charged)
+        passed = {item.anchor.ledger_id for item in known} | (standing.accepted if standing else frozenset())
+        if found.charged and found.anchor.ledger_id not in passed:
+            others = (*others, found)
+    if others and not another:
+        raise _has_another(others, asked=True)
+    return LedgerPlace(path, tuple(notes), _same_table=same, _others=others, **common)
+
+
+def _has_another(others: Sequence[KnownLedger], *, asked: bool = False) -> LedgerMismatch:
+    listed = ", ".join(str(item.path) for item in others)
+    left_out = ", or leave --ledger out" if asked else ""
+    return LedgerMismatch(
+        f"This table, or a copy of it, has another ledger: {listed}. Use that one (--ledger {others[0].path}{left_out}). "
+        "Two ledgers are two budgets, and what they promise adds up; if you mean it, consent with --another-ledger."
+    )
+
+
+@dataclass(frozen=True)
+class _Standing:
+    """A ledger as it stands: its name, whether it paid for anything, and the earlier ledgers that its owner accepted beside it."""
+
+    ledger_id: str
+    charged: bool
+    accepted: frozenset[str]
+
+
+def _standing(path: Path) -> _Standing | None:
+    """Return how the ledger at a path stands; None if nothing is there."""
+    if not path.exists():
+        return None
+    with Ledger.open(path) as ledger:
+        return _Standing(ledger.ledger_id, ledger.charged, other_ledgers(ledger))
+
+
+def _unshared(
+    record: KnownLedgers, tables: Iterable[tuple[bytes, ...]], path: Path
+) -> tuple[KnownLedger, ...]:
+    """Return the ledgers that paid for a table, where the one at ``path`` did not and nobody consented to have it beside them.
+
+    That a ledger was once opened for a table, by a release that failed or was stopped before its first charge, makes it no ledger
+    of the table: another may have paid in the meantime. One that paid for a table is its ledger from then on. Of linked tables each is asked about.
+    """
+    standing = _standing(path)
+    found: dict[str, KnownLedger] = {}
+    for marks in tables:
+        of_table = record.of(marks)
+        paid_by_it = standing is not None and any(
+            item.anchor.ledger_id == standing.ledger_id for item in of_table
         )
-    return LedgerPlace(path, tuple(notes), _others=tuple(charged), **common)
+        if standing is not None and standing.charged and paid_by_it:
+            continue
+        for item in of_table:
+            name = item.anchor.ledger_id
+            if standing is not None and (name == standing.ledger_id or name in standing.accepted):
+                continue
+            if _paid(item):
+                found.setdefault(name, item)
+    return tuple(found.values())
 
 
 def _paid(known: KnownLedger) -> bool:

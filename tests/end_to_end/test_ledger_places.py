@@ -104,6 +104,109 @@ def test_a_ledger_that_was_named_is_remembered_and_another_one_needs_consent(fol
     assert "has 2 ledgers" in both.err
 
 
+def test_a_release_that_failed_while_reading_is_no_way_to_a_second_budget(folder: Path) -> None:
+    table, there = folder / "data" / "staff.csv", folder / "there"
+    good = table.read_text(encoding="utf-8")
+
+    def release(name: str, *more: object) -> Result:
+        return understudy(
+            "release",
+            folder / "spec.yaml",
+            "--ledger",
+            there / f"{name}.ledger",
+            "--out",
+            there / name,
+            *more,
+        )
+
+    table.write_text(good + "z,f\n", encoding="utf-8")
+    assert release("a").code == 4
+    table.write_text(good, encoding="utf-8")
+    paid = release("b")
+    assert paid.code in (0, 1), paid.err  # accepted or not: charged
+    with Ledger.open(there / "b.ledger") as book:
+        assert book.charged
+    again = release("a")
+    assert again.code == 5
+    assert str(there / "b.ledger") in again.err
+    assert not (there / "a").exists()
+    with Ledger.open(there / "a.ledger") as book:
+        assert not book.charged
+    assert release("a", "--another-ledger").code in (0, 1)
+
+
+def test_a_release_from_one_of_several_ledgers_says_so_everywhere(folder: Path) -> None:
+    said = "the table has other ledgers, whose promises add up"
+    spec = SPEC.replace("path: data/staff.csv", "path: data/staff.csv, table: staff")
+    (folder / "spec.yaml").write_text(spec, encoding="utf-8")
+    for name, more in (("first", ()), ("second", ("--another-ledger",))):
+        place = folder / "there" / f"{name}.ledger"
+        done = understudy(
+            "release", folder / "spec.yaml", "--ledger", place, "--out", folder / name, "--restart", *more
+        )
+        assert done.code == 0, done.err
+    before, after = (
+        json.loads((folder / name / "certificate.json").read_text()) for name in ("first", "second")
+    )
+    with Ledger.open(folder / "there" / "first.ledger") as book:
+        earlier = book.ledger_id
+    assert before["guarantee"]["other_ledgers"] == []
+    assert after["guarantee"]["other_ledgers"] == [earlier]
+    assert said not in before["guarantee"]["words"]
+    assert said in after["guarantee"]["words"]
+    for name, expected in (("first", False), ("second", True)):
+        bundle = folder / name
+        texts = [item.read_text(encoding="utf-8") for item in bundle.rglob("*.html")]
+        assert any(said in text for text in texts) is expected
+        report = (bundle / "report.html").read_text(encoding="utf-8")
+        assert (
+            f"epsilon=3 from this ledger; {said}" in report or f"ε = 3 from this ledger; {said}" in report
+        ) is expected
+        checked = understudy("verify", bundle)
+        assert checked.code == 0, checked.err
+        assert (said in checked.out + checked.err) is expected
+    listed = understudy("register", folder / "there", "--json")
+    assert all(len(row["other_ledgers"]) == 1 for row in json.loads(listed.out)["ledgers"]), (
+        "each of the other"
+    )
+    shown = understudy("register", folder / "there")
+    assert (shown.out + shown.err).count(said) == 2
+
+
+@pytest.mark.parametrize("command", ["synth", "discover"])
+def test_work_that_was_stopped_before_its_first_charge_is_no_way_to_a_second_budget(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    charge = Ledger.charge
+
+    def stopped(ledger: Ledger, *given: object, **named: object) -> object:
+        if ledger.path is None:  # what it would cost is tried in memory first
+            return charge(ledger, *given, **named)
+        raise KeyboardInterrupt
+
+    def work(ledger: Path) -> Result:
+        if command == "synth":
+            return synth(folder, "--ledger", ledger)
+        return understudy(
+            "discover", folder / "data" / "staff.csv", "--epsilon", 1, "--delta", 1e-6, "--unit", "add-remove", "--ledger", ledger,
+            "--out", folder / "here" / "learnt.yaml",
+        )  # fmt: skip
+
+    one, two = folder / "there" / "one.ledger", folder / "there" / "two.ledger"
+    with monkeypatch.context() as patched:
+        patched.setattr(Ledger, "charge", stopped)
+        interrupted = work(one)
+    assert interrupted.code != 0
+    assert one.exists(), interrupted.err
+    paid = synth(folder, "--ledger", two, out="here/paid.csv")
+    assert paid.code == 0, paid.err
+    again = work(one)
+    assert again.code == 5, again.err
+    assert str(two) in again.err
+    with Ledger.open(one) as book:
+        assert not book.charged
+
+
 def test_a_table_that_grew_keeps_its_ledger_and_a_copy_of_either_state_finds_it(folder: Path) -> None:
     table = folder / "data" / "staff.csv"
     assert synth(folder).code == 0

@@ -157,7 +157,19 @@ def test_wrong_names_and_wrong_passwords_are_told_without_secrets(filled, monkey
     monkeypatch.setenv("PGPASSWORD", SECRET)
     with pytest.raises(DataError) as raised:
         read_table(Database(url=filled.url, table="stable"), SCHEMA)
-    assert_clear(raised, "connection")
+    assert_clear(raised, "refused the login")
+    monkeypatch.delenv("PGPASSWORD")
+    with pytest.raises(DataError) as raised:
+        read_table(Database(url=filled.url, table="stable"), SCHEMA)
+    assert_clear(raised, "refused the login")
+    monkeypatch.setenv("PGPASSWORD", SECRET)
+    with pytest.raises(DataError) as raised:
+        read_table(Database(url=filled.url.replace("clerk@", "nobody@"), table="stable"), SCHEMA)
+    assert_clear(raised, "refused the login")
+    with pytest.raises(DataError) as raised:  # nobody listens there
+        read_table(Database(url="postgresql://clerk@127.0.0.1:1/postgres", table="stable"), SCHEMA)
+    assert_clear(raised, "Check that it is running")
+    assert "The database with the table" in str(raised.value)
 
 
 def test_a_password_in_an_address_is_refused_before_anything_is_connected(filled):

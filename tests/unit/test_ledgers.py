@@ -14,8 +14,16 @@ import pytest
 
 from understudy.adapters import TableSynthesizer
 from understudy.data.linked import LinkedTables
+from understudy.data.sql.source import Database
 from understudy.errors import BudgetError, LedgerCorrupted, LedgerError, LedgerMismatch
-from understudy.ledgers import KnownLedger, LedgerPlace, find_ledger, known_ledgers, user_folder
+from understudy.ledgers import (
+    KnownLedger,
+    LedgerPlace,
+    find_ledger,
+    known_ledgers,
+    other_ledgers,
+    user_folder,
+)
 from understudy.privacy import GDP, ZCDP, ApproxDP, Ledger, PureDP, Unit
 from understudy.privacy.events import PureEvent
 from understudy.privacy.ledger.anchors import Anchor
@@ -201,6 +209,84 @@ def test_a_further_ledger_says_once_that_there_is_another(tmp_path: Path) -> Non
     again = find_ledger(tmp_path / "t.csv", name="t.csv", ledger=other)  # consented to, and remembered
     with again.opened(**TERMS) as book:
         assert len(book.entries()) == 1
+
+
+def _tables(folder: Path) -> dict[str, object]:
+    """One table, one of a database and linked ones; of the database only the address counts, and no server is asked."""
+    for name in ("t", "people", "visits"):
+        (folder / f"{name}.csv").write_text(f"{name}\n1\n")
+    linked = {name: str(folder / f"{name}.csv") for name in ("people", "visits")}
+    return {
+        "file": folder / "t.csv",
+        "database": Database(url="postgresql://clerk@127.0.0.1:1/registry", table="health.t"),
+        "linked": LinkedTables(tables=linked, name="register"),
+    }
+
+
+@pytest.mark.parametrize("kind", ["file", "database", "linked"])
+def test_work_that_charged_nothing_makes_no_ledger_of_the_table(tmp_path: Path, kind: str) -> None:
+    """It failed while reading; another ledger paid; gone on with, it would have spent a second budget without a word."""
+    source = _tables(tmp_path)[kind]
+    one, two = tmp_path / "one.ledger", tmp_path / "two.ledger"
+    with (
+        pytest.raises(LedgerError, match="no reading"),
+        find_ledger(source, name="t", ledger=one).opened(**TERMS),
+    ):
+        raise LedgerError("no reading")
+    assert find_ledger(source, name="t", ledger=one).path == one  # nothing is in the way yet
+    with find_ledger(source, name="t", ledger=two).opened(**TERMS) as book:
+        book.charge(PureEvent(1.0), purpose="count")
+        second = book.ledger_id
+    with pytest.raises(LedgerMismatch, match=r"another ledger: .*two\.ledger") as refusal:
+        find_ledger(source, name="t", ledger=one)
+    assert "--another-ledger" in str(refusal.value)
+    assert find_ledger(source, name="t").path == two  # the one that paid
+    with find_ledger(source, name="t", ledger=one, another=True).opened(**TERMS) as book:
+        assert other_ledgers(book) == {second}
+        first = book.ledger_id
+    with find_ledger(source, name="t", ledger=one).opened(**TERMS) as book:  # consented to, and remembered
+        assert len(book.entries()) == 1
+        book.charge(PureEvent(1.0), purpose="count")
+    for _ in range(2):
+        with find_ledger(source, name="t", ledger=two).opened(**TERMS) as book:
+            assert other_ledgers(book) == {first}  # told once, from its next use on
+            assert len(book.entries()) == 2
+
+
+def test_an_unused_ledger_in_the_default_place_is_refused_where_the_one_that_paid_is_gone(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "t.csv").write_text("a\n1\n")
+    with find_ledger(tmp_path / "t.csv", name="t.csv").opened(**TERMS):
+        pass
+    other = tmp_path / "other.ledger"
+    with find_ledger(tmp_path / "t.csv", name="t.csv", ledger=other).opened(**TERMS) as book:
+        book.charge(PureEvent(1.0), purpose="count")
+    assert find_ledger(tmp_path / "t.csv", name="t.csv").path == other
+    other.unlink()
+    with pytest.raises(LedgerMismatch, match=r"another ledger: .*other\.ledger"):
+        find_ledger(tmp_path / "t.csv", name="t.csv")
+    assert find_ledger(tmp_path / "t.csv", name="t.csv", another=True).path == tmp_path / "t.ledger"
+
+
+def test_of_linked_tables_each_has_its_ledger(tmp_path: Path) -> None:
+    """The ledger of people and visits paid for neither of the claims, which have one of their own."""
+    _tables(tmp_path)
+    (tmp_path / "claims.csv").write_text("claims\n1\n")
+    people, visits, claims = (str(tmp_path / f"{name}.csv") for name in ("people", "visits", "claims"))
+    one, two = tmp_path / "one.ledger", tmp_path / "two.ledger"
+    first = LinkedTables(tables={"people": people, "visits": visits}, name="register")
+    with find_ledger(first, name="t", ledger=one).opened(**TERMS) as book:
+        book.charge(PureEvent(1.0), purpose="count")
+    with find_ledger(claims, name="t", ledger=two).opened(**TERMS) as book:
+        book.charge(PureEvent(1.0), purpose="count")
+    assert find_ledger(people, name="t", ledger=one).path == one
+    both = LinkedTables(tables={"people": people, "claims": claims}, name="register")
+    with pytest.raises(LedgerMismatch, match=r"another ledger: .*two\.ledger"):
+        find_ledger(both, name="t", ledger=one)
+    with find_ledger(both, name="t", ledger=one, another=True).opened(**TERMS):
+        pass
+    assert find_ledger(both, name="t", ledger=one).path == one
 
 
 def test_nothing_is_written_to_a_ledger_that_was_rolled_back(tmp_path: Path) -> None:

@@ -173,6 +173,8 @@ class ReleaseGuarantee:
     total, table_total
         What the specification allowed, at least as much; and what the ledger allowed for all releases of the table together when this one
         ended, which may be raised later.
+    other_ledgers
+        The other ledgers of the table that the one that paid tells of; what they promise adds up with ``table_total``.
     trade_off
         Everything that is known about how well neighbouring tables can be told apart; each bound holds.
     accounting
@@ -211,6 +213,7 @@ class ReleaseGuarantee:
     invariants: tuple[Invariant, ...] = ()
     total: Budget | None = None
     table_total: Budget | None = None
+    other_ledgers: tuple[str, ...] = ()
     trade_off: tuple[Bound, ...] = ()
 
     @property
@@ -219,7 +222,12 @@ class ReleaseGuarantee:
         said = []
         if self.total not in (None, self.budget):
             said.append(f"The release was allowed {self.total.describe()}.")  # type: ignore[union-attr]
-        if self.table_total not in (None, self.budget, self.total):
+        if self.table_total is not None and self.other_ledgers:
+            said.append(
+                f"All releases of the table from the ledger of this one were held to {self.table_total.describe()} when it ended; the table has "
+                "other ledgers, whose promises add up."
+            )
+        elif self.table_total not in (None, self.budget, self.total):
             said.append(
                 f"All releases of the table together were held to {self.table_total.describe()} when this one ended; "  # type: ignore[union-attr]
                 "the owner of the table can raise that later, and the ledger says so."
@@ -251,6 +259,7 @@ class ReleaseGuarantee:
             "budget": self.budget.to_dict(),
             "total": (self.total or self.budget).to_dict(),
             "table_total": None if self.table_total is None else self.table_total.to_dict(),
+            "other_ledgers": list(self.other_ledgers),
             "trade_off": [bound.to_dict() for bound in self.trade_off],
             "unit": self.unit.to_dict(),
             "neighbours": self.neighbours,

@@ -65,6 +65,7 @@ ENGLISH: Texts = {
     "label_certainty": "Chance that the limits of single outcomes hold",
     "label_looks": "Looks at the records, each paid for",
     "label_total": "All releases of the table together",
+    "label_this_ledger": "{total} from this ledger; the table has other ledgers, whose promises add up",
     "label_series": "This and earlier releases of the series",
     "label_condition": "Conditions of the guarantee",
     "label_conditional": "yes, see “What it means”",

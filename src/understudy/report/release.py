@@ -46,6 +46,8 @@ class ReportContent:
         How many charges the ledger holds.
     table_total, series
         What all releases of the table together were held to, and what this and earlier releases of its series come to, in a few signs; empty if there is no such thing.
+    other_ledgers
+        Whether the table has other ledgers, so that ``table_total`` is what the ledger of this release allowed alone.
     figures, confidence
         Three numbers to read off, and the chance with which their ranges hold together, as words.
     limits
@@ -91,6 +93,7 @@ class ReportContent:
     tables: Mapping[str, int] = field(default_factory=dict)
     looks: int = 0
     table_total: str = ""
+    other_ledgers: bool = False
     series: str = ""
     figures: Sequence[Figure] = ()
     limits: Sequence[str] = ()
@@ -284,7 +287,7 @@ def _label(content: ReportContent, phrases: Texts, met: int) -> str:
         (phrases["label_guess"], chance(content.right_guess, rounding=ROUND_CEILING)),
         *([(phrases["label_certainty"], content.certainty)] if content.certainty else []),
         (phrases["label_looks"], f"{content.looks:,}"),
-        *([(phrases["label_total"], content.table_total)] if content.table_total else []),
+        *([(phrases["label_total"], _held_to(content, phrases))] if content.table_total else []),
         *([(phrases["label_series"], content.series)] if content.series else []),
         (
             phrases["label_condition"],
@@ -294,6 +297,15 @@ def _label(content: ReportContent, phrases: Texts, met: int) -> str:
     ]
     listed = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in lines)
     return f'<aside class="label" aria-labelledby="label"><h2 id="label">{escape(phrases["h_label"])}</h2><dl>{listed}</dl></aside>'
+
+
+def _held_to(content: ReportContent, phrases: Texts) -> str:
+    """Return what all releases of the table were held to: by one ledger, of perhaps several."""
+    return (
+        phrases["label_this_ledger"].format(total=content.table_total)
+        if content.other_ledgers
+        else content.table_total
+    )
 
 
 def chance(share: float, *, rounding: str = ROUND_HALF_EVEN) -> str:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from understudy.errors import SchemaError
+from understudy.schema.addresses import secret_in
 from understudy.schema.entities import DEFAULT_MAX_EVENTS, MOST_EVENTS, ORPHANS, Entity
 from understudy.schema.problems import did_you_mean, raise_problems
 
@@ -505,6 +506,10 @@ def _wrong_parts(parent: Mapping[str, Any], child: Mapping[str, Any], listed: li
 
 def _wrong_source(source: object, place: str) -> list[str]:
     """Return what is wrong with where a table is said to be."""
+    if isinstance(source, str) and ("://" in source or "%" in source):
+        problem = secret_in(source)  # an address where a file was wanted must not be kept either
+        if problem:
+            return [f"{place}.source: {problem}"]
     if source is None or (isinstance(source, str) and source.strip() and "\0" not in source):
         return []
     if not isinstance(source, Mapping):
@@ -521,6 +526,10 @@ def _wrong_source(source: object, place: str) -> list[str]:
         for key in ("url", "table")
         if not (isinstance(source.get(key), str) and source[key].strip())
     ]
+    for key, text in source.items():
+        problem = secret_in(text) if isinstance(text, str) and (key != "table" or "://" in text) else ""
+        if problem:
+            wrong.append(f"{place}.source.{key}: {problem}")
     if not isinstance(source.get("immutable", False), bool):
         wrong.append(f"{place}.source.immutable: must be true or false")
     return wrong

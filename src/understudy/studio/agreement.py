@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from understudy.errors import SchemaError, SignatureError, UnderstudyError
+from understudy.ledgers import ledger_name
 from understudy.release.agreement import Agreement, agreement_of
 from understudy.release.approvals import (
     Approvals,
@@ -26,7 +27,7 @@ from understudy.release.spec.spec import Spec
 from understudy.schema.files.yaml import to_yaml
 from understudy.signatures import ROLES, Statement, parse_statement, write_statement
 from understudy.studio.complaints import Complaints
-from understudy.studio.designs.pages import Saved
+from understudy.studio.designs.pages import Saved, places, same_table
 from understudy.studio.designs.specification import spec_text
 from understudy.studio.desk import Desk, Form
 
@@ -94,6 +95,9 @@ def _page(
         version=saved.version,
         spec=spec,
         hash=specification_hash(spec),
+        table_name=spec.source.table,
+        places=places(saved),
+        others=same_table(desk, saved),
         guarantee=f"{spec.shares.promise.describe()} for {spec.protects}",
         facts=spec.facts_fingerprint()[:16],
         choices=spec.choices_fingerprint()[:16],
@@ -154,7 +158,9 @@ def _command(desk: Desk, saved: Saved, spec: Spec, place: Path) -> str:
     words = ["understudy", "release", f"{desk.folder.relative(place)}/spec.yaml"]
     if spec.source.private is None and spec.source.simulated is None:
         words += ["--source", "FOLDER_OR_DATABASE" if spec.table_names else "FILE"]
-    words += ["--ledger", f"{saved.name}.ledger", "--out", f"releases/{place.name}"]
+    # one table, one ledger: a copy of a design about the same table is paid by the same one
+    table = "" if spec.source.simulated is not None else spec.source.table
+    words += ["--ledger", f"{ledger_name(table or saved.name)}.ledger", "--out", f"releases/{place.name}"]
     return " ".join(map(shlex.quote, words))
 
 

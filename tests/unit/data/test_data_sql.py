@@ -215,6 +215,37 @@ def test_errors_of_spark_say_what_can_be_done_and_nothing_of_their_text():
     assert "secret" not in str(explain(Told("x", "secret value"), "births"))
 
 
+def test_a_refused_login_is_told_apart_from_a_server_that_is_not_there():
+    class OperationalError(Exception):
+        __module__ = "psycopg"
+        sqlstate = None
+        pgconn = None
+
+    class Waiting:
+        needs_password = True
+
+    texts = ("FATAL:  password authentication failed for user secret", "fe_sendauth: no password supplied")
+    refused = [OperationalError(text) for text in texts]
+    for state in ("28P01", "28000"):
+        refused.append(OperationalError("secret"))
+        refused[-1].sqlstate = state
+    refused.append(OperationalError("secret, in another language"))
+    refused[-1].pgconn = Waiting()
+    for error in refused:
+        told = str(explain(error, "births"))
+        assert "refused the login" in told
+        assert "PGPASSWORD" in told
+        assert "secret" not in told
+    away = OperationalError("connection to server failed: Connection refused")
+    shut = OperationalError("terminating connection: secret password authentication failed")
+    shut.sqlstate = "57P01"
+    for error in (away, shut):
+        told = str(explain(error, "births"))
+        assert "Check that it is running" in told
+        assert told.startswith("The database with the table 'births' could not be read")
+        assert "secret" not in told
+
+
 def test_errors_of_drivers_are_told_by_their_type_alone():
     class SomethingOdd(Exception):
         pass

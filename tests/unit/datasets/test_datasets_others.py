@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
+from pathlib import Path
 from statistics import NormalDist
 from typing import Any
 
@@ -13,6 +14,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from understudy import datasets
 from understudy.datasets import school_census, survey, toy, work_panel, work_panel_schema
 from understudy.datasets.draw import draw, draw_given
 
@@ -196,3 +198,12 @@ def test_a_panel_asks_nobody_twice_a_year_and_most_answers_stay() -> None:
     often = panel["person"].map(waves) == 5
     poor = panel["health"] == "poor"
     assert poor[~often].mean() > 1.5 * poor[often].mean()
+
+
+def test_the_page_of_simulated_tables_lists_every_one() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "datasets.md").read_text(encoding="utf-8")
+    left_out = {"load", "names", "write_messy"}
+    tables = [name for name in datasets.__all__ if not name.endswith("_schema") and name not in left_out]
+    assert {"patient_register", "births"} <= set(tables)
+    for name in tables:
+        assert f"| `{name}(" in page, name

@@ -207,7 +207,7 @@ def test_every_text_is_used() -> None:
     release_page(
         content(figures=[Figure("below 5", "Error of: a")], description="A word. " * 100), texts=texts
     )
-    linked = release_page(content(tables={"patients": 1200, "stays": 5}), texts=texts)
+    linked = release_page(content(tables={"patients": 1200, "stays": 5}, other_ledgers=True), texts=texts)
     assert "patients with 1,200 rows, stays with 5 rows" in linked
     events = release_page(content(entity="patient", panels=[], bounds=[]), texts=texts)
     checked = content(entity="patient", figures=[Figure("12 %", "Share: off by less than 5 points")])

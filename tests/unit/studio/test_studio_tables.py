@@ -11,11 +11,12 @@ from studio_forms import fields_of
 
 from understudy.data import Database
 from understudy.datasets import patient_register, patient_register_schema
+from understudy.errors import SchemaError
 from understudy.release.approvals import approve, specification_hash
 from understudy.release.rehearsal.rehearsal import narrowed_plain, rehearse
 from understudy.release.spec.spec import Spec
 from understudy.schema import Schema
-from understudy.schema.linked import joined, parted
+from understudy.schema.linked import joined, parted, register_of
 from understudy.studio.background.rehearsals import Rehearsals, Table
 from understudy.studio.background.worker import made_up_tables
 from understudy.studio.desk import Desk
@@ -198,6 +199,84 @@ def test_the_signed_specification_says_where_the_tables_are(browser: Any, regist
     assert "db.example" not in str(signed.to_dict())
     command = browser.get("/designs/first/agree").text
     assert "--source" not in command
+
+
+def test_the_tables_in_force_are_shown_and_a_copy_of_a_design_is_about_the_same_table(
+    browser: Any, register: Desk
+) -> None:
+    made(browser)
+    page = browser.get("/designs/first").text
+    assert "Where they are is part of the" in page
+    assert "patients in postgresql://clerk@db.example/registry" in page
+    assert "about the same table" not in page
+    assert browser.post("/designs", {"name": "second", "start": "copy:first"}).status_code == 303
+    for name, other in (("first", "second"), ("second", "first")):
+        for part in ("", "/agree"):
+            assert f'The design <a href="/designs/{other}">{other}</a> is about the same table, first.' in (
+                " ".join(browser.get(f"/designs/{name}{part}").text.replace("\n", " ").split())
+            )
+    # the tables of the design itself count, and the ledger is that of the table that it names
+    file = register.folder.design("second")
+    plain = yaml.safe_load(file.read_text())
+    place = {"url": "postgresql://clerk@db.example/registry", "table": "health.patients_2024"}
+    plain["source"] = {"table": "year-2024", "tables": {"patients": place, "stays": "stays_2024.csv"}}
+    file.write_text(yaml.safe_dump(plain))
+    page, agree = browser.get("/designs/second").text, browser.get("/designs/second/agree").text
+    assert "Where they are is part of the" not in page
+    for text in (page, agree):
+        assert "health.patients_2024 in postgresql://clerk@db.example/registry" in text
+        assert "stays_2024.csv" in text
+        assert "about the same table" not in text
+    assert "<strong>year-2024</strong>" in agree
+    assert "is not part of it" in agree
+    approve(file, role="owner", name="Ada Berg")
+    version = {"version": browser.version("/designs/second/agree")}
+    assert browser.post("/designs/second/sign", version).status_code == 303
+    assert "--ledger year-2024.ledger" in browser.get("/designs/second/agree").text
+
+
+SECRETS = [
+    "postgresql://clerk:swordfish@db.example/registry",
+    "postgresql%3A%2F%2Fclerk%3Aswordfish%40db.example/registry",
+    "{url: 'postgresql://clerk:swordfish@db.example/registry', table: patients}",
+    "{url: 'postgresql://db.example/registry?password=swordfish', table: patients}",
+]
+
+
+@pytest.mark.parametrize("source", SECRETS)
+def test_an_address_with_a_password_is_written_to_no_schema(
+    browser: Any, register: Desk, source: str
+) -> None:
+    before = register.folder.schema.read_text()
+    fields = fields_of(browser.get("/schema/tables").text) | {"entities_source": source}
+    answer = browser.post("/schema/tables", fields | {"version": browser.version("/schema/tables")})
+    assert answer.status_code == 422
+    assert "The address of the database holds" in answer.text
+    assert register.folder.schema.read_text() == before
+    changed = yaml.safe_load(REGISTER)
+    changed["tables"][0]["source"] = yaml.safe_load(source) if source[0] == "{" else source
+    with pytest.raises(SchemaError, match="The address of the database holds") as raised:
+        Schema.from_dict(changed)
+    assert "swordfish" not in str(raised.value)
+    several = yaml.safe_load(SEVERAL)
+    several["tables"][2]["source"] = changed["tables"][0]["source"]
+    with pytest.raises(SchemaError, match="The address of the database holds"):
+        register_of(several)
+    assert taken(browser, yaml.safe_dump(changed)).status_code == 422
+    assert register.folder.schema.read_text() == before
+
+
+def test_an_address_with_a_password_is_refused_where_a_specification_wants_a_file() -> None:
+    for source in ({"path": SECRETS[0]}, {"table": SECRETS[0]}, {"tables": {"patients": SECRETS[0]}}):
+        with pytest.raises(SchemaError, match="holds a password") as raised:
+            Spec.from_dict(
+                {
+                    "name": "first",
+                    "schema": {"columns": [{"name": "sex", "kind": "boolean"}]},
+                    "source": source,
+                }
+            )
+        assert "swordfish" not in str(raised.value)
 
 
 def test_approvals_leave_a_rehearsal_what_it_is(browser: Any, register: Desk) -> None:

@@ -25,6 +25,24 @@ if TYPE_CHECKING:
 
 _UNSPENT = "The question was not answered, so nothing was drawn for it."
 
+_LOST = (
+    "OperationalError",
+    "ConnectionException",
+    "ConnectionError",
+    "ConnectionRefusedError",
+    "AdminShutdown",
+    "CrashShutdown",
+    "CannotConnectNow",
+    "Py4JNetworkError",
+    "ConnectionDoesNotExist",
+    "ConnectionFailure",
+    "InterfaceError",
+    "BrokenPipeError",
+    "ConnectionResetError",
+    "EOFError",
+    "stopped SparkContext",
+)
+
 _ADVICE: tuple[tuple[tuple[str, ...], str], ...] = (
     (
         ("QueryCanceled", "InterruptException", "CancelledError", "SPARK_JOB_CANCELLED"),
@@ -53,9 +71,9 @@ _ADVICE: tuple[tuple[tuple[str, ...], str], ...] = (
         'dots in double quotes: health."births.2024".',
     ),
     (
-        ("InvalidPassword", "InvalidAuthorizationSpecification"),
-        "The database does not accept this user. Check the user name, and the password in the driver's own file or "
-        "environment.",
+        ("InvalidPassword", "InvalidAuthorizationSpecification", "login refused"),
+        "The database refused the login. Check the user name, and the password in the driver's own file or "
+        "environment; for PostgreSQL see PGPASSWORD and ~/.pgpass (PGPASSFILE).",
     ),
     (
         ("ModuleNotFoundError", "PYTHON_VERSION_MISMATCH"),
@@ -89,23 +107,7 @@ _ADVICE: tuple[tuple[tuple[str, ...], str], ...] = (
         "Python), or more partitions, and start again.",
     ),
     (
-        (
-            "OperationalError",
-            "ConnectionException",
-            "ConnectionError",
-            "ConnectionRefusedError",
-            "AdminShutdown",
-            "CrashShutdown",
-            "CannotConnectNow",
-            "Py4JNetworkError",
-            "ConnectionDoesNotExist",
-            "ConnectionFailure",
-            "InterfaceError",
-            "BrokenPipeError",
-            "ConnectionResetError",
-            "EOFError",
-            "stopped SparkContext",
-        ),
+        _LOST,
         "The connection to the database failed or was lost. Check that it is running and can be reached, and start "
         "again.",
     ),
@@ -133,7 +135,7 @@ def explain(error: BaseException, label: str) -> DataError:
     Examples
     --------
     >>> print(explain(ConnectionResetError("user=clerk password=x"), "births"))
-    The table 'births' could not be read: ConnectionResetError. The connection to the database failed or was \
+    The database with the table 'births' could not be read: ConnectionResetError. The connection to the database failed or was \
 lost. Check that it is running and can be reached, and start again. The question was not answered, so nothing was \
 drawn for it.
     """
@@ -141,17 +143,49 @@ drawn for it.
     of_spark = type(error).__module__.startswith(("pyspark", "py4j"))
     signs = _signs_of_spark(error) if of_spark else []
     names = [*signs, *(kind.__name__ for kind in type(error).__mro__)]
+    if _login_refused(error):
+        names = ["login refused"]
     if of_spark and signs:
         told = f"{told} ({signs[0]})"
     for known, advice in _ADVICE:
         if any(name in known for name in names):
-            return DataError(f"The table {label!r} could not be read: {told}. {advice} {_UNSPENT}")
+            # of several tables, the one that is asked about when a connection is lost need not be the one that was being read
+            whole = names == ["login refused"] or known is _LOST
+            what = f"The database with the table {label!r}" if whole else f"The table {label!r}"
+            return DataError(f"{what} could not be read: {told}. {advice} {_UNSPENT}")
     where = "its own log has it"
     if of_spark:
         where = "the log of Spark has it, which pyspark://?spark.master=...&spark.log.level=ERROR shows here"
     return DataError(
         f"The table {label!r} could not be read: {told}. What the database said is withheld, because it may quote "
         f"records; {where}. Check the table, its columns and their types. {_UNSPENT}"
+    )
+
+
+_LOGIN = (
+    "authentication failed",
+    "no password supplied",
+    "no pg_hba.conf entry",
+    "is not permitted to log in",
+    "authentication method",
+)
+"""Words of PostgreSQL, and of its client library, for a login that was refused. Its texts are looked at, not shown."""
+
+
+def _login_refused(error: BaseException) -> bool:
+    """Say whether a server of PostgreSQL refused the login: by the class of its error (28...), which the driver has not for every
+    error while connecting, by what the client knows of the password, or by words that are known here.
+    """
+    if not type(error).__module__.startswith("psycopg"):
+        return False
+    state = getattr(error, "sqlstate", None)
+    if state is not None:
+        return str(state).startswith("28")
+    if getattr(getattr(error, "pgconn", None), "needs_password", False):
+        return True
+    text = str(error)
+    return any(words in text for words in _LOGIN) or (
+        'role "' in text and "does not exist" in text and "connection to server" in text
     )
 
 

@@ -5,32 +5,16 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import unquote_plus, urlsplit
 
 from understudy.data.files.stream import PARQUET_SUFFIXES
 from understudy.errors import DataError
+from understudy.schema.addresses import secret_in
 
 __all__ = ["Database", "is_database"]
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _MASTER = re.compile(r"local(\[(\d+|\*)(,\s*\d+)?\])?|local-cluster\[.*\]|yarn|k8s://.+|spark://.+")
 _DUCKDB = (".duckdb", ".ddb")
-_SECRET = re.compile(
-    r"pass|pwd|secret|token|credential|private|signature|authorization|bearer"
-    r"|(?:api|access|account|shared|master|encryption|auth|storage)key"
-)
-"""In the name of an option, in small letters and without punctuation: ``fs.azure.account.key.NAME`` is ``fsazureaccountkeyname``."""
-_SECRET_PARTS = frozenset({"sas", "sig", "jwt", "pw"})
-"""The same, where only a whole part of the name counts."""
-_OPTION = re.compile(r"([^=?&;#,/\s]+)\s*=")
-_PASSWORD = re.compile(r"//[^/?#@\s]*:[^/?#@\s]*@")
-_LAYERS = 5
-"""How often an address is decoded at most; one that is encoded more often hides something."""
-_ADVICE = (
-    "Leave it out and let the driver find it: for PostgreSQL PGPASSWORD or a password file (PGPASSFILE, ~/.pgpass, "
-    "a service in PGSERVICEFILE), for others their own environment variables and files. Change the password if "
-    "this address was stored or logged."
-)
 
 
 def is_database(source: object) -> bool:
@@ -165,37 +149,7 @@ def parts_of_name(table: str) -> tuple[str, ...]:
 
 
 def _refuse_secrets(url: str) -> None:
-    """Refuse an address with a password in it, wherever it stands and however it is encoded, without showing it.
-
-    Looks at the user before the host (also that of an address within an option) and at the names of options, wherever
-    something is set by ``name=value``. Values are not judged: what a secret looks like, nobody can say.
-    """
-    written = [url]
-    while len(written) <= _LAYERS and (plain := unquote_plus(written[-1])) != written[-1]:
-        written.append(plain)
-    if len(written) > _LAYERS:
-        raise DataError(
-            "The address of the database is percent-encoded several times over. Write it plainly; it is not shown."
-        )
-    after = url.split("://", 1)[-1]
-    host = re.split(r"[/?#]", after, maxsplit=1)[0]
-    user = unquote_plus(host.rpartition("@")[0])
-    if re.search(r":[^@]*@", after) or ":" in user or any(_PASSWORD.search(text) for text in written):
-        raise DataError(f"The address of the database holds a password. {_ADVICE}")
-    names = [name for text in written for name in _OPTION.findall(text.split("://", 1)[-1])]
-    if any(_is_secret(name) for name in names):
-        raise DataError(f"The address of the database holds an option that looks like a secret. {_ADVICE}")
-    try:
-        urlsplit(url)
-        odd = False
-    except ValueError:
-        odd = True
-    if odd:  # outside the handler: the error of the parser, which shows the address, is not carried along
-        raise DataError(
-            "The address of the database cannot be read as a URL. It is not shown: it may hold secrets."
-        )
-
-
-def _is_secret(name: str) -> bool:
-    parts = [part for part in re.split(r"[^a-z0-9]+", name.lower()) if part]
-    return parts == ["key"] or bool(_SECRET.search("".join(parts)) or _SECRET_PARTS.intersection(parts))
+    """Refuse an address with a password in it, without showing it."""
+    problem = secret_in(url)
+    if problem:
+        raise DataError(problem)

@@ -183,7 +183,12 @@ class OfficeFacts:
             rows.append(
                 [
                     "allowed to all releases of the table",
-                    budget_from_dict(self.promised["table_total"]).describe(),
+                    budget_from_dict(self.promised["table_total"]).describe()
+                    + (
+                        " from this ledger; the table has other ledgers, whose promises add up"
+                        if self.promised.get("other_ledgers")
+                        else ""
+                    ),
                 ]
             )
         if self.certificate.get("series"):

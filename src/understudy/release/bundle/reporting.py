@@ -152,6 +152,7 @@ def _read(folder: Path, schema: Schema | None, model: Model | None) -> ReportCon
         table_total=""
         if not promised.get("table_total")
         else _signs(budget_from_dict(promised["table_total"])),
+        other_ledgers=bool(promised.get("other_ledgers")),
         series=""
         if not certificate.get("series")
         else _signs(budget_from_dict(certificate["series"]["composed"])),

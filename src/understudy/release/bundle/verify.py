@@ -49,6 +49,7 @@ __all__ = ["verify_bundle"]
 
 _UNREADABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
 """What reading a document that is not what it should be can end in."""
+_OTHERS = "the table has other ledgers, whose promises add up"
 _TOLERANCE = 1e-5
 """Selections are accounted for numerically, to fewer digits than other parts."""
 
@@ -139,6 +140,8 @@ def _check_guarantee(document: dict[str, Any], problems: Problems, entity: Entit
     words, neighbours = str(promised["words"]), promised.get("neighbours", "")
     if not any(words.startswith(begin) and neighbours in begin for begin in begins):
         problems.add("the words of the guarantee say something else than its numbers")
+    if promised.get("other_ledgers") and _OTHERS not in str(promised["words"]):
+        problems.add("the words of the guarantee do not say that the table has other ledgers")
 
 
 def _check_promise(path: Path, document: dict[str, Any], problems: Problems) -> None:

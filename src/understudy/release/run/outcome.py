@@ -11,7 +11,7 @@ import numpy as np
 
 from understudy.errors import LedgerError
 from understudy.inference.people import PEOPLE, RowsPerPerson, lost_by
-from understudy.ledgers import LedgerPlace
+from understudy.ledgers import LedgerPlace, other_ledgers
 from understudy.marginals import Statistic
 from understudy.mechanisms import Model, Provenance, software
 from understudy.privacy import Ledger
@@ -292,6 +292,7 @@ def guarantee_of(spec: Spec, ledger: Ledger | None = None) -> ReleaseGuarantee:
         budget=shares.promise,
         total=shares.total,
         table_total=None if ledger is None else ledger.budget,
+        other_ledgers=() if ledger is None else tuple(sorted(other_ledgers(ledger))),
         trade_off=shares.trade_off,
         unit=spec.unit,
         neighbours=spec.protects,

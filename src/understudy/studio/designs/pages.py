@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 import time
 from collections.abc import Mapping
@@ -13,6 +14,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
+from understudy.data import Database
 from understudy.datasets import names
 from understudy.errors import SchemaError, UnderstudyError, UsageError
 from understudy.release.spec.spec import Spec
@@ -42,8 +44,10 @@ __all__ = [
     "file",
     "follow",
     "overview",
+    "places",
     "preview",
     "rehearsal",
+    "same_table",
     "save",
     "save_file",
 ]
@@ -112,6 +116,48 @@ def follow(desk: Desk, name: str, spec: Spec, notes: Notes, *, links: bool = Tru
     table = table_for(spec, notes.table, notes.rows, desk.rehearsals)
     link = f"/designs/{name}?epsilon={{epsilon}}" if links else None
     return consequences_of(spec, desk.rehearsals, desk.plans, design=name, table=table, link=link)
+
+
+def places(saved: Saved) -> list[tuple[str, str, bool]]:
+    """Return the tables in force, where each is, and whether the design says so itself (rather than the schema); none if it is said when it is run."""
+    if saved.spec is None:
+        return []
+    source = saved.spec.source
+    named = saved.plain.get("source")
+    own = (named.get("tables") if isinstance(named, dict) else None) or {}
+    if source.linked is not None:
+        return [
+            (name, _place_text(place, desk_folder=saved.where.parent), name in own)
+            for name, place in source.linked.tables.items()
+        ]
+    if source.private is None:
+        return []
+    return [(source.table, _place_text(source.private, desk_folder=saved.where.parent), True)]
+
+
+def _place_text(place: Any, *, desk_folder: Path) -> str:
+    if isinstance(place, Database):  # an address that holds a password is no `Database`
+        return f"{place.table} in {place.url}"
+    path = Path(os.path.abspath(place))
+    return str(path.relative_to(desk_folder)) if path.is_relative_to(desk_folder) else str(path)
+
+
+def same_table(desk: Desk, saved: Saved) -> list[str]:
+    """Return the other designs of the folder that are about the same table, by its name or by where it is."""
+    if saved.spec is None or saved.spec.source.simulated is not None:
+        return []
+    found = []
+    own = {place for _, place, _ in places(saved)}
+    for name in desk.folder.design_names():
+        if name == saved.name:
+            continue
+        other = Saved(desk, name)
+        if other.spec is None or other.spec.source.simulated is not None:
+            continue
+        shared = own & {place for _, place, _ in places(other)}
+        if shared or (saved.spec.source.table and other.spec.source.table == saved.spec.source.table):
+            found.append(name)
+    return found
 
 
 # ---------------------------------------------------------------------- pages
@@ -233,6 +279,10 @@ def _page(
         unsaved=unsaved,
         notes=notes,
         linked=linked,
+        places=places(saved),
+        own_places=isinstance(saved.plain.get("source"), dict) and bool(saved.plain["source"].get("tables")),
+        table_name="" if saved.spec is None else saved.spec.source.table,
+        others=same_table(desk, saved),
         tables=_tables(desk),
         chosen=follows.table.text if follows is not None else notes.table,
         methods=method_names(of_entities=bool(linked)),

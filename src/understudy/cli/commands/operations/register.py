@@ -26,6 +26,7 @@ OUT_CSV = Annotated[
 COLUMNS = (
     "file", "table", "unit", "budget", "accounting", "total", "spent", "remaining", "entries", "head", "made", "last_charge", "operators", "anchors", "problem",
     "release", "release_cost", "release_charges", "release_last",
+    "other_ledgers",
 )  # fmt: skip
 """Columns of the CSV file: those of the ledger, then those of one release or fit that it paid for."""
 
@@ -35,6 +36,7 @@ def register(
 ) -> None:
     """Show the ledgers of several tables side by side.
 
+    A table that is known to have several ledgers is marked: what they promise adds up.
     Budgets, what was spent on which release or fit, and heads. Every ledger is verified, and with --against compared with the anchors of its own (a folder
     stands for the *.anchor files in it). One that cannot be trusted is shown with what is wrong, and the command then ends with exit code 5.
     """
@@ -55,6 +57,7 @@ def register(
                 row["problem"]
                 or "Another file here is a copy of the same ledger: only one of them may be charged."
             )
+    _mark_others(rows)
     if csv_out is not None:
         write_text(csv_out, _as_csv(rows))
     if json:
@@ -74,7 +77,9 @@ def register(
             ),
             [
                 (
-                    row["table"],
+                    f"{row['table']} (+{len(row['other_ledgers'])} other)"
+                    if row["other_ledgers"]
+                    else row["table"],
                     row["file"],
                     row["budget"],
                     _number(row["spent"]),
@@ -89,6 +94,10 @@ def register(
         for row in rows:
             if row["problem"]:
                 tell(f"{row['file']}: {row['problem']}")
+            if row["other_ledgers"]:
+                tell(
+                    f"{row['file']}: the table has other ledgers, whose promises add up: {_places(row, rows)}."
+                )
         if csv_out is not None:
             tell(f"Wrote {csv_out}.")
     wrong = sum(bool(row["problem"]) for row in rows)
@@ -120,11 +129,12 @@ def _anchors(places: Iterable[Path]) -> Iterator[tuple[Path, Any]]:
 
 def _row(file: Path, anchors: list[tuple[Path, Any]]) -> dict[str, Any]:
     """Return what one ledger says, or why it cannot be trusted."""
+    from understudy.ledgers import other_ledgers
     from understudy.privacy import Ledger
 
     row: dict[str, Any] = {
         "file": str(file), "ledger": "", "table": "", "unit": "", "budget": "", "accounting": "", "total": None, "spent": None, "remaining": None,
-        "entries": 0, "head": "", "made": "", "last_charge": "", "operators": [], "anchors": 0, "releases": [], "problem": "",
+        "entries": 0, "head": "", "made": "", "last_charge": "", "operators": [], "anchors": 0, "releases": [], "problem": "", "other_ledgers": [],
     }  # fmt: skip
     try:
         with Ledger.open(file) as ledger:
@@ -145,6 +155,7 @@ def _row(file: Path, anchors: list[tuple[Path, Any]]) -> dict[str, Any]:
                 "last_charge": charges[-1].time if charges else "",
                 "operators": sorted({entry.operator for entry in entries if entry.operator}),
                 "releases": _releases(charges, promise.accounting),
+                "other_ledgers": sorted(other_ledgers(ledger)),
             }
             ledger.verify()
             for path, anchor in anchors:
@@ -154,6 +165,20 @@ def _row(file: Path, anchors: list[tuple[Path, Any]]) -> dict[str, Any]:
     except LedgerError as error:
         row["problem"] = str(error)
     return row
+
+
+def _mark_others(rows: list[dict[str, Any]]) -> None:
+    """Let every ledger of a table with several tell of the others; in the files, a ledger may tell of earlier ones only."""
+    for row in rows:
+        for other in rows:
+            if row["ledger"] and row["ledger"] in other["other_ledgers"]:
+                row["other_ledgers"] = sorted({*row["other_ledgers"], other["ledger"]})
+
+
+def _places(row: dict[str, Any], rows: list[dict[str, Any]]) -> str:
+    """Name the other ledgers of a table by their files where they are here, and by their ids elsewhere."""
+    files = {other["ledger"]: other["file"] for other in rows}
+    return ", ".join(files.get(name, name) for name in row["other_ledgers"])
 
 
 def _releases(charges: list[Any], accounting: str) -> list[dict[str, Any]]:
@@ -185,6 +210,7 @@ def _as_csv(rows: list[dict[str, Any]]) -> str:
         for item in row["releases"] or [{}]:
             whole = row | {
                 "operators": "; ".join(row["operators"]),
+                "other_ledgers": "; ".join(row["other_ledgers"]),
                 "release": item.get("release", ""),
                 "release_cost": item.get("cost"),
                 "release_charges": item.get("charges", 0),
