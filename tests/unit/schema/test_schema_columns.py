@@ -373,8 +373,8 @@ def test_spellings_of_false(spelling: Any) -> None:
 def test_moments_lie_on_their_days_up_to_the_first_that_there_is(unit: str) -> None:
     """Caught: a day in 1677 that NumPy takes for one in 2262, and a moment before 1970 that is rounded up to the next day."""
     column = Date("d", minimum="1677-01-01", maximum="2262-12-31")
-    firsts = [pd.Timestamp.min.ceil(unit), pd.Timestamp("1970-01-01") - pd.Timedelta(1, unit)]
-    moments = pd.Series([*firsts, pd.Timestamp.max.floor(unit)]).astype(f"datetime64[{unit}]")
+    firsts = [pd.Timestamp.min.ceil(unit), pd.Timestamp("1970-01-01") - pd.Timedelta(f"1{unit}")]
+    moments = pd.Series([*firsts, pd.Timestamp.max.floor(unit)]).astype(np.dtype(f"datetime64[{unit}]"))
     days = [(moment.date() - dt.date(1677, 1, 1)).days for moment in moments]
     for kind in (moments.dtype, pd.ArrowDtype(pa.timestamp(unit)), pd.ArrowDtype(pa.timestamp(unit, "UTC"))):
         assert column.encode(moments.astype(kind)).tolist() == days
