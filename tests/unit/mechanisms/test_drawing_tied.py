@@ -245,6 +245,23 @@ def test_columns_that_are_only_compared_are_drawn_given_those_of_the_list() -> N
         assert abs(share - wanted[name]) < DEVIATIONS * deviation, name
 
 
+def test_codes_that_no_list_has_keep_the_values_of_their_bins() -> None:
+    described = booked_schema()
+    generator = np.random.default_rng(2)
+    codes = {c.name: generator.integers(0, c.size, 2_000) for c in described.columns}
+    held = described.holds_codes(codes)
+    assert held.mean() < 0.01
+    frame = described.decode(codes, seed=1)
+    again = described.encode_frame(frame)
+    assert all(np.array_equal(again[name], part) for name, part in codes.items())
+    columns = [Integer("a", bins=["0-4", "5-9"]), Integer("b", bins=["20-24", "25-29"]), Integer("c", bins=["0-999", "1000-3999"])]  # fmt: skip
+    impossible = Schema(columns, rules=["b == a + 1", "c * c >= b"])
+    (group,) = impossible.tied_values
+    alone = {name: np.array([0, 1]) for name in "abc"}
+    assert not group.possible(alone).any()
+    assert np.array_equal(impossible.encode_frame(impossible.decode(alone, seed=0))["a"], alone["a"])
+
+
 def test_missing_entries_beside_lists_leave_the_rules_on_the_others() -> None:
     described = booked_schema(missing=True)
     generator = np.random.default_rng(4)
@@ -290,6 +307,31 @@ def test_lists_of_some_columns_and_the_solver_find_what_a_list_of_all_has(
     assert np.array_equal(fresh.possible(codes), brute)
     held = {name: part[brute] for name, part in codes.items()}
     decoded = {c.name: c.decode(held[c.name], generator) for c in used}
+    fresh.settle(held, decoded, generator)
+    assert described.holds_raw(pd.DataFrame(decoded)).all()
+
+
+def test_more_values_than_are_tried_leave_the_question_to_the_solver_where_it_is_exact(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    columns = [
+        Integer("a", bins=["0-49", "50-99"]),
+        Integer("b", bins=["5-44", "45-104"]),
+        Integer("c", bins=[f"{10 * low}-{10 * low + 9}" for low in range(12)]),
+    ]
+    described = Schema(columns, rules=["b == a + 5", "c >= b", "c <= b"])
+    every = np.meshgrid(*(np.arange(c.size) for c in columns), indexing="ij")
+    codes = {c.name: part.ravel() for c, part in zip(columns, every, strict=True)}
+    brute = _obeyed_by_values(described, codes)
+    monkeypatch.setattr(joint, "_MOST_LISTED", 200)
+    monkeypatch.setattr(joint, "_SEARCHES", 2)
+    fresh = JointValues(described.tied_values[0].columns, described.rules)
+    assert fresh.listing is None
+    assert fresh.listed
+    assert np.array_equal(fresh.possible(codes), brute)
+    held = {name: part[brute] for name, part in codes.items()}
+    generator = np.random.default_rng(0)
+    decoded = {c.name: c.decode(held[c.name], generator) for c in columns}
     fresh.settle(held, decoded, generator)
     assert described.holds_raw(pd.DataFrame(decoded)).all()
 

@@ -486,9 +486,10 @@ class JointValues:
         """Return the same by values of the lists, and what the solver finds for the other columns given them."""
         lists, inside = self._places(codes)
         values, found = middle, np.zeros(len(inside), dtype=bool)
-        several = np.zeros(len(inside), dtype=bool)
-        for listing, place in lists:
-            several |= inside & (listing.count(place) > 1) if len(listing) else inside
+        if not inside.any():
+            return values, found
+        choices = np.prod([listing.count(place).astype(np.float64) for listing, place in lists], axis=0)
+        several = choices > 1
         hard = any(isinstance(atom, Hard) for option in self._links for atom in option)
         corners = list(product((0.0, 1.0), repeat=len(lists))) if len(lists) <= _MOST_CORNERS else []
         many = _FEW if hard else _SEARCHES
@@ -513,6 +514,14 @@ class JointValues:
                 solved, hit = self._solve(some, wanted, None, pinned)
                 self._take(values, rest[hit], solved, hit)
                 found[rest[hit]] = True
+        if any(isinstance(atom, Hard) for option in self.alternatives for atom in option):
+            return values, found
+        rest = np.flatnonzero(inside & ~found & several & ((len(lists) > 1) | (choices > many)))
+        if len(rest):  # not all values of the lists were tried, and the solver is exact
+            part = {name: codes[name][rest] for name in codes}
+            solved, hit = self._solve(part, {name: near[rest] for name, near in middle.items()}, None)
+            self._take(values, rest[hit], solved, hit)
+            found[rest[hit]] = True
         return values, found
 
     @cached_property
@@ -587,6 +596,8 @@ class JointValues:
         bad = np.flatnonzero(~self._obey(index, numbers))
         listing = self.listing if self.present(index).all() else None
         places, listed = np.zeros(0, np.intp), np.zeros(0, dtype=bool)
+        if listing is not None and not len(listing):
+            return
         if listing is not None:
             places, listed = listing.find(index)
             only = np.flatnonzero(listed & (np.diff(listing.first)[places] == 1))  # nothing is left to chance
@@ -595,7 +606,10 @@ class JointValues:
                 numbers, only, _real(listing.draw(places[only], generator)), np.ones(len(only), dtype=bool)
             )
             bad = np.setdiff1d(bad, only, assume_unique=True)
-        lists = self._places(index)[0] if self.listing is None and self.present(index).all() else []
+        lists: list[tuple[Listing, Index]] = []
+        if self.listed and listing is None and self.present(index).all():
+            lists, inside = self._places(index)
+            bad = bad[inside[bad]]
         for _ in range(_TRIES):
             if not len(bad):
                 break
