@@ -83,6 +83,7 @@ ALLOWED: dict[str, set[str]] = {
     "studio": {
         "errors",
         "_system",
+        "ledgers",
         "progress",
         "schema",
         "privacy",

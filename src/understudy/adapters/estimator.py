@@ -308,13 +308,11 @@ def _not_fitted() -> WorkloadError:
     except ImportError:
         return WorkloadError(message)
 
-    class NotFitted(WorkloadError, NotFittedError):  # type: ignore[misc]
-        """A synthesizer that was not fitted."""
-
-        def __reduce__(self) -> Any:
-            return _not_fitted, ()
-
-    return NotFitted(message)
+    members = {"__doc__": "A synthesizer that was not fitted.", "__reduce__": lambda _: (_not_fitted, ())}
+    both: type[WorkloadError] = type(
+        "NotFitted", (WorkloadError, NotFittedError), members
+    )  # has the code of the first
+    return both(message)
 
 
 def sample_from_synthesizer(synthesizer: TableSynthesizer, n_samples: int) -> pd.DataFrame:

@@ -14,7 +14,6 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from understudy.data import Database
 from understudy.datasets import names
 from understudy.errors import SchemaError, UnderstudyError, UsageError
 from understudy.release.spec.spec import Spec
@@ -136,7 +135,7 @@ def places(saved: Saved) -> list[tuple[str, str, bool]]:
 
 
 def _place_text(place: Any, *, desk_folder: Path) -> str:
-    if isinstance(place, Database):  # an address that holds a password is no `Database`
+    if not isinstance(place, str | Path):  # a table in a database, whose address holds no password
         return f"{place.table} in {place.url}"
     path = Path(os.path.abspath(place))
     return str(path.relative_to(desk_folder)) if path.is_relative_to(desk_folder) else str(path)
