@@ -24,10 +24,10 @@ unit: replace-one
 synthesizers: [{method: laplace}]
 acceptance:
   form: pass-only
-  epsilon: 0.1
+  epsilon: 1
   criteria: [{name: cells, kind: max-marginal-error, threshold: 0.001}]
 selection: {rule: single}
-budget: {total: {epsilon: 0.2}, model: {epsilon: 0.1}}
+budget: {total: {epsilon: 1.01}, model: {epsilon: 0.01}}
 """
 
 
@@ -73,7 +73,7 @@ def test_a_declared_schema_no_longer_calls_itself_a_draft() -> None:
 def test_a_release_that_failed_before_is_not_announced_as_a_new_payment(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The threshold is far below the noise: the only attempt fails."""
+    """The threshold is far below the noise, which the test sees clearly: the only attempt is accepted with a probability below 1e-4."""
     (tmp_path / "spec.yaml").write_text(SPEC, encoding="utf-8")
     words = (
         "release",

@@ -371,5 +371,5 @@ def test_the_documents_say_what_linked_tables_hold_and_who_is_protected(
     assert "with up to 3 rows" not in report
     assert "patients with" in report
     assert "What spans three rows of one patient" in report
-    assert "each patient with all rows, of which 3 event records are counted" in annex
+    assert "one patient with all rows, of which 3 event records are counted" in annex
     assert "synthetic tables (patients with" in annex
