@@ -85,6 +85,8 @@ _MOST_SIGNS = 32
 """Most columns of two values whose sums of signs are measured: beyond that the tables of all triples make the estimate slow."""
 _SIGNS_OF_PAIRS, _SIGNS_OF_TRIPLES = 0.3, 0.1
 """Shares of the budget for the first look at the sums of signs of pairs and of triples; what they say divides the rest."""
+_SIGNS_DROWNED = 0.5
+"""Above this noise of the first look at pairs, as a share of the rows, no sums of signs are measured."""
 _SIGNS_HOPELESS = 0.05
 """Above this noise of the first look at triples, as a share of the rows, their sums are not measured."""
 _SIGNS_MODEL_MB = 2.0
@@ -306,7 +308,7 @@ class Sift(Synthesizer):
         if not pairs:
             return False
         noise = distance_noise(accounting, unit, _SIGNS_OF_PAIRS * total, pairs)
-        return _deviation(noise) <= _HOPELESS * max(1.0, rows) and can_be_drawn(
+        return _deviation(noise) <= _SIGNS_DROWNED * max(1.0, rows) and can_be_drawn(
             noise, float(unit.histogram_l1)
         )
 
