@@ -83,7 +83,6 @@ ALLOWED: dict[str, set[str]] = {
     "studio": {
         "errors",
         "_system",
-        "ledgers",
         "progress",
         "schema",
         "privacy",

@@ -13,7 +13,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from understudy.errors import SchemaError, SignatureError, UnderstudyError
-from understudy.ledgers import ledger_name
 from understudy.release.agreement import Agreement, agreement_of
 from understudy.release.approvals import (
     Approvals,
@@ -158,9 +157,7 @@ def _command(desk: Desk, saved: Saved, spec: Spec, place: Path) -> str:
     words = ["understudy", "release", f"{desk.folder.relative(place)}/spec.yaml"]
     if spec.source.private is None and spec.source.simulated is None:
         words += ["--source", "FOLDER_OR_DATABASE" if spec.table_names else "FILE"]
-    # one table, one ledger: a copy of a design about the same table is paid by the same one
-    table = "" if spec.source.simulated is not None else spec.source.table
-    words += ["--ledger", f"{ledger_name(table or saved.name)}.ledger", "--out", f"releases/{place.name}"]
+    words += ["--ledger", spec.source.ledger_file(saved.name), "--out", f"releases/{place.name}"]
     return " ".join(map(shlex.quote, words))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -11,6 +12,7 @@ from pydantic import Field
 
 from understudy.data import Database, Derived
 from understudy.data.linked import LinkedTables
+from understudy.ledgers import ledger_name
 from understudy.privacy import GDP, ZCDP, ApproxDP, Budget, PureDP
 from understudy.release.spec.parts import Part
 
@@ -58,6 +60,23 @@ class Source:
     def private(self) -> Any:
         """What holds the private table, or None if it is given when the release is run (or simulated)."""
         return self.path or self.database or self.linked
+
+    def places(self, folder: Path) -> dict[str, str]:
+        """Return where the private tables are, in words, by their names; files in ``folder`` from there. Empty if that is said when the release is run."""
+        places = dict(self.linked.tables) if self.linked is not None else {self.table: self.private}
+        found = {}
+        for name, place in places.items():
+            if isinstance(place, Database):  # an address that holds a password is no `Database`
+                found[name] = f"{place.table} in {place.url}"
+            elif place is not None:
+                path, root = Path(os.path.abspath(place)), Path(os.path.abspath(folder))
+                found[name] = str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
+        return found
+
+    def ledger_file(self, name: str) -> str:
+        """Return what to call the file of a ledger: after the table, which has one; after ``name`` where it has no name, or is simulated."""
+        table = "" if self.simulated is not None else self.table
+        return f"{ledger_name(table or name)}.ledger"
 
     @property
     def reading(self) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import re
 import time
 from collections.abc import Mapping
@@ -121,24 +120,13 @@ def places(saved: Saved) -> list[tuple[str, str, bool]]:
     """Return the tables in force, where each is, and whether the design says so itself (rather than the schema); none if it is said when it is run."""
     if saved.spec is None:
         return []
-    source = saved.spec.source
     named = saved.plain.get("source")
     own = (named.get("tables") if isinstance(named, dict) else None) or {}
-    if source.linked is not None:
-        return [
-            (name, _place_text(place, desk_folder=saved.where.parent), name in own)
-            for name, place in source.linked.tables.items()
-        ]
-    if source.private is None:
-        return []
-    return [(source.table, _place_text(source.private, desk_folder=saved.where.parent), True)]
-
-
-def _place_text(place: Any, *, desk_folder: Path) -> str:
-    if not isinstance(place, str | Path):  # a table in a database, whose address holds no password
-        return f"{place.table} in {place.url}"
-    path = Path(os.path.abspath(place))
-    return str(path.relative_to(desk_folder)) if path.is_relative_to(desk_folder) else str(path)
+    linked = saved.spec.source.linked is not None
+    return [
+        (name, place, not linked or name in own)
+        for name, place in saved.spec.source.places(saved.where.parent).items()
+    ]
 
 
 def same_table(desk: Desk, saved: Saved) -> list[str]:
