@@ -553,8 +553,13 @@ def _ranges_found(
         alone = _count_of(descent, keys, absent)
         nothing.append((alone, float(descent.sigma[-1])))
     hinted = absent is None and _hints(descent, rows)
-    descent = _unsuspecting(descent) if absent is None else _from_zero(descent)
     is_age = kind == "number" and names_an_age(name)
+    below = range(descent.edges.index(Decimal(0)) + 1) if is_age else range(0)
+    marks = {descent.edges.index(number) + 1 for number in descent.suspected}
+    if absent is not None or (is_age and not _stand_out(descent, [k for k in below if k not in marks])):
+        descent = _from_zero(descent)
+    else:
+        descent = _unsuspecting(descent)
     if is_age:
         descent = _like_ages(descent)
     ranges = settled(
@@ -678,7 +683,7 @@ def _like_ages(descent: Descent) -> Descent:
     )
 
 
-def _stand_out(descent: Descent, cells: range) -> bool:
+def _stand_out(descent: Descent, cells: Sequence[int]) -> bool:
     """Whether some cells, one by one or together, hold more than noise."""
     counts, sigma = descent.counts[list(cells)], descent.sigma[list(cells)]
     return (
