@@ -1,5 +1,6 @@
 """Learning a schema under a share of the budget: column names are public, everything else is measured and charged."""
 
+from understudy.discovery.columns import Found
 from understudy.discovery.discover import Discovery, NothingDiscovered, discover
 from understudy.discovery.plan import (
     DiscoveryPlan,
@@ -13,6 +14,7 @@ from understudy.discovery.plan import (
 __all__ = [
     "Discovery",
     "DiscoveryPlan",
+    "Found",
     "NothingDiscovered",
     "Shares",
     "discover",

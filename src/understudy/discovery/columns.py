@@ -5,6 +5,7 @@ Everything here is computed from released numbers and texts, the header and publ
 
 from __future__ import annotations
 
+import bisect
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +19,14 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.curator import Curator, ReleasedKeys, SealedCounts
-from understudy.discovery.public_lists import completed, public_order, with_its_partner
+from understudy.discovery.public_lists import (
+    OLDEST,
+    completed,
+    in_order,
+    names_an_age,
+    public_order,
+    with_its_partner,
+)
 from understudy.discovery.ranges import Ranges, settled
 from understudy.privacy import Noise
 from understudy.schema import Boolean, Categorical, Column, Date, Integer, Ordinal, Real
@@ -30,6 +38,7 @@ from understudy.schema.coding.profile import (
     MISSING_SPELLINGS,
     MOST_DECIMALS,
     PROFILE,
+    canonical_number,
     number_in,
     profile_of,
 )
@@ -37,6 +46,7 @@ from understudy.schema.coding.profile import (
 __all__ = [
     "LEAST_HELD",
     "Descent",
+    "Found",
     "Profile",
     "column_of",
     "deviation",
@@ -100,6 +110,18 @@ _CYCLES = ((1, 7), (1, 12), (0, 23), (1, 31), (1, 53), (0, 59))
 """Ranges of whole numbers that calendars and clocks have."""
 _SENTINELS = (-9.0, -99.0, -999.0, -9999.0)
 """Numbers that stand for a missing entry where no other number is negative."""
+_CHILD = 10
+"""Ages that seem to begin here or below may begin at 0: what lies below gets a range of its own."""
+_BARELY = 1.5
+"""A count below so many times what noise hardly ever exceeds is doubted where another look speaks against it."""
+_NEARLY_ALL = 0.9
+"""A range of several values that holds more than this share of a column resolves nothing."""
+_WIDE, _WIDE_VALUES = 0.3, 4
+"""A last range that is more than this share of the whole reach, and more than so many whole numbers, is said to be wide."""
+_HEAVY = 3.0
+"""Where ranges end above so many times their middle edge, the tail is said to be heavy."""
+_NEAR_ZERO = 5
+"""Where whole numbers begin with a range of so many values from 1 on, it has room for 0, which the noise may hide."""
 
 
 _ENTRIES = np.array([not label.startswith("missing ") for label in PROFILE])
@@ -283,6 +305,16 @@ class Profile:
         held["d/m/Y" if held["d/m/Y"] >= held["m/d/Y"] else "m/d/Y"] += unsure
         return dict(DATE_FORMATS)[max(held, key=lambda name: held[name])]
 
+    def beside(self, keys: ReleasedKeys) -> Profile:
+        """Return the counts without spellings of missing entries that stand out by a little only: had so many rows held one, it would have been released among frequent texts."""
+        counts = self.counts.copy()
+        released = {text.strip().lower() for text in keys.counts}
+        for word in self.missing_spellings():
+            place = PROFILE.index(f"missing {word}")
+            if word not in released and keys.threshold < counts[place] < _BARELY * self.least:
+                counts[place] = 0.0
+        return replace(self, counts=counts)
+
     def missing_spellings(self) -> list[str]:
         """Return how missing entries are written, without blanks and in lower case."""
         return [
@@ -304,6 +336,26 @@ def _words(name: str) -> list[str]:
 def deviation(noise: Noise) -> float:
     """Return the standard deviation of noise."""
     return math.sqrt(noise.variance)
+
+
+@dataclass(frozen=True)
+class Found:
+    """A column that was found, and what a person should know about it: computed from released numbers, as the column is.
+
+    Attributes
+    ----------
+    missing
+        The share of the rows without an entry, in words; *none* where there is no place for them.
+    others
+        What becomes of every other entry, and how many there are where that is known.
+    remarks
+        What the column does not show, and what can be done about it.
+    """
+
+    column: Column
+    missing: str
+    others: str
+    remarks: tuple[str, ...] = ()
 
 
 @dataclass(eq=False)
@@ -401,25 +453,115 @@ def column_of(
     keys: ReleasedKeys | None,
     descent: Descent | None,
     rows: float,
-) -> Column | str:
-    """Return a column, or the reason why it is left out."""
+) -> Found | str:
+    """Return a column and what is to be said of it, or the reason why it is left out."""
     if kind == "nothing" and _mostly_missing(profile, rows):
-        return _bare_column(name, profile, keys)
+        bare = _bare_column(name, profile, keys)
+        return Found(bare, _missing_share(bare, profile, keys, rows), "other")
     if kind == "nothing":
         return "too few entries stand out of the noise; ask for a larger share of the budget, or declare the column"
     if kind == "unusable":
         return "most entries are long texts, have control characters, or are neither text nor numbers"
     if kind == "truth":
-        return Boolean(name, missing=True, out_of_domain="to-missing", origin="measured")
+        column = Boolean(name, missing=True, out_of_domain="to-missing", origin="measured")
+        return Found(column, _missing_share(column, profile, keys, rows), "missing")
     if kind == "text" and keys is None:
         return "its entries are text, and finding texts takes a delta; give one, or declare the values of the column"
     if kind in ("text", "code"):
         assert keys is not None
-        return _text_column(name, profile, keys, rows)
+        profile = profile.beside(keys)
+        made = _text_column(name, profile, keys, rows)
+        return made if isinstance(made, str) else _of_texts(made, profile, keys, rows)
     if descent is None:
-        return _values_column(name, profile, keys, rows)
+        made = _values_column(name, profile, keys, rows)
+        if isinstance(made, str):
+            return made
+        return Found(made, _missing_share(made, profile, keys, rows), "nearest")
+    return _ranges_found(name, profile, kind, keys, descent, rows)
+
+
+def _of_texts(column: Column, profile: Profile, keys: ReleasedKeys, rows: float) -> Found:
+    """Return what is to be said of a column of texts: what becomes of other texts, and how many rows have one."""
+    kept = {text: many for text, many in keys.counts.items() if text.strip().lower() not in MISSING_SPELLINGS}
+    noise = math.hypot(deviation(keys.noise) * max(1, len(kept)) ** 0.5, profile.sigma)
+    rest = rows - profile.missing - sum(kept.values())
+    # of values that a public list has brought nobody knows how many rows hold them
+    listed = not set(column.labels[: column.value_count]) <= set(kept)
+    hidden = _share(rest, noise, rows)
+    remarks: list[str] = []
+    if column.out_of_domain == "to-nearest":
+        label = column.labels[column.stray_code]
+        most = kept and label == max(kept, key=lambda text: kept[text])
+        others = f"counted as {label!r}{' (the most frequent)' if most else ''}"
+    else:
+        others = column.out_of_domain.removeprefix("to-")
+        if not listed and rest > max(0.5 * rows, 2 * noise):
+            remarks.append(
+                f"most of its rows ({hidden}) have a text that is too rare to be released; where a classification is public, declare the column with it "
+                "(docs/how-to/hierarchies.md), or draft and declare its values (docs/how-to/draft-a-schema.md)"
+            )
+    if not listed and rest + 2 * noise > 0:
+        others += f", {hidden}"
+    return Found(column, _missing_share(column, profile, keys, rows), others, tuple(remarks))
+
+
+def _share(many: float, noise: float, rows: float) -> str:
+    """Say which share of the rows a noisy count is, or at most may be where it does not stand out of its noise.
+
+    Examples
+    --------
+    >>> _share(300.0, 20.0, 1000.0), _share(10.0, 20.0, 1000.0), _share(-10.0, 1.0, 1000.0)
+    ('about 30 %', 'up to 5 %', 'up to 0.1 %')
+    """
+    clear = many > 2 * noise
+    share = many / rows if clear else max(2 * noise + many, noise) / rows
+    return f"{'about' if clear else 'up to'} {100 * min(share, 1.0):.2g} %".replace("1e+02", "100")
+
+
+def _missing_share(
+    column: Column,
+    profile: Profile,
+    keys: ReleasedKeys | None,
+    rows: float,
+    counted: tuple[float, float] | None = None,
+) -> str:
+    """Say which share of the rows has no entry; some ranges counted them, with a standard deviation."""
+    if not column.missing:
+        return "none"
+    if counted is not None:
+        return _share(*counted, rows)
+    many = profile.missing
+    if keys is not None:
+        spelled = {str(value) for value in column.missing_values}
+        many += sum(
+            n
+            for text, n in keys.counts.items()
+            if text in spelled and text.strip().lower() not in MISSING_SPELLINGS
+        )
+    empty = float(profile.counts[PROFILE.index("missing ")])
+    return _share(many if many else empty, profile.sigma, rows)
+
+
+def _ranges_found(
+    name: str, profile: Profile, kind: str, keys: ReleasedKeys | None, descent: Descent, rows: float
+) -> Found | str:
+    """Return a column of ranges of numbers or dates, or the reason why it is left out."""
     absent = missing_number(profile, keys) or _missing_in(descent)
-    descent = _unsuspecting(descent) if absent is None else _from_zero(descent)
+    nothing = [(float(descent.counts[-1]), float(descent.sigma[-1]))]
+    alone = 0.0
+    if absent is not None:
+        alone = _count_of(descent, keys, absent)
+        nothing.append((alone, float(descent.sigma[-1])))
+    hinted = absent is None and _hints(descent, rows)
+    is_age = kind == "number" and names_an_age(name)
+    below = range(descent.edges.index(Decimal(0)) + 1) if is_age else range(0)
+    marks = {descent.edges.index(number) + 1 for number in descent.suspected}
+    if absent is not None or (is_age and not _stand_out(descent, [k for k in below if k not in marks])):
+        descent = _from_zero(descent)
+    else:
+        descent = _unsuspecting(descent)
+    if is_age:
+        descent = _like_ages(descent)
     ranges = settled(
         descent.edges,
         descent.counts,
@@ -435,9 +577,119 @@ def column_of(
     if ranges is None:
         return "no range stands out of the noise; ask for a larger share of the budget, or declare the column"
     if kind == "date":
-        return _date_column(name, profile, ranges, rows, _beside(descent))
-    shared = _of_numbers(profile, rows, keys, absent=absent, rest=_beside(descent))
-    return _cycle_column(name, profile, descent, shared) or _number_column(name, profile, ranges, shared)
+        column: Column = _date_column(name, profile, ranges, rows, _beside(descent))
+    else:
+        shared = _of_numbers(profile, rows, keys, absent=absent, many=alone, rest=_beside(descent))
+        if (
+            is_age
+            and (hinted or ("missing" in shared and absent is None))
+            and ranges.edges[0] >= 0
+            and not ranges.below
+        ):
+            # nobody is -99 years old, whether or not the noise hides that some are said to be
+            shared = {"missing_text": ""} | shared | {"missing": True}
+            shared["missing_values"] = (*shared.get("missing_values", ()), *map(int, _SENTINELS))
+        if is_age and 1 < ranges.edges[0] <= _CHILD and not ranges.below:
+            ranges = replace(ranges, edges=(Decimal(0), *ranges.edges))
+        if is_age and not ranges.above and ranges.edges[-2] < 100 < ranges.edges[-1]:
+            ranges = replace(ranges, edges=(*ranges.edges[:-1], Decimal(100), ranges.edges[-1]))
+        column = _cycle_column(name, profile, descent, shared) or _number_column(
+            name, profile, ranges, shared
+        )
+    many, spread = (sum(item[0] for item in nothing), math.hypot(*(item[1] for item in nothing)))
+    return Found(
+        column,
+        _missing_share(column, profile, keys, rows, (many, spread)),
+        "nearest",
+        tuple(_about_ranges(column, profile, kind, descent, ranges, rows)),
+    )
+
+
+def _about_ranges(
+    column: Column, profile: Profile, kind: str, descent: Descent, ranges: Ranges[Any], rows: float
+) -> list[str]:
+    """Say what the ranges of a column do not show: a range that resolves nothing, a wide last one and what lies above it, times of day."""
+    said: list[str] = []
+    if kind == "date" and float(profile.counts[PROFILE.index("date Y-m-d time")]) > profile.least:
+        said.append("times of day are not kept: synthetic entries are days")
+    bins = column.to_dict().get("bins")
+    if bins is None:
+        return said
+    shown = bins["edges"] if isinstance(bins, dict) else bins
+    edges, held = list(ranges.edges), [0.0] * (len(ranges.edges) - 1)
+    for start, many in zip(descent.edges, descent.counts[1:], strict=False):
+        place = bisect.bisect_right(edges, start) - 1
+        if 0 <= place < len(held):
+            held[place] += max(0.0, float(many))
+    fullest = max(range(len(held)), key=lambda place: held[place])
+    step = 1 if kind == "date" or profile.whole else 0
+    if held[fullest] > _NEARLY_ALL * sum(held) and edges[fullest + 1] - edges[fullest] > step:
+        said.append(
+            f"one bin, {shown[fullest]} to {shown[fullest + 1]}, holds nearly all rows: values inside it are not resolved; declare the column, or allow a larger share"
+        )
+    wide = float(edges[-1] - edges[-2])
+    if kind == "date" or wide <= max(_WIDE * float(edges[-1] - edges[0]), _WIDE_VALUES * step):
+        return said
+    above = [k + 1 for k, edge in enumerate(descent.edges) if edge >= edges[-1]]
+    many, noise = float(descent.counts[above].sum()), float((descent.sigma[above] ** 2).sum()) ** 0.5
+    seen = f" ({_share(many, noise, rows)} of the rows)" if many > 2 * noise else ""
+    heavy = edges[0] >= 0 and edges[-1] > _HEAVY * float(edges[len(edges) // 2])
+    said.append(
+        f"the last bin, {shown[-2]} to {shown[-1]}, is wide: its rows are spread over all of it, and what lies above {shown[-1]}{seen} counts in it"
+        f"{', so that means of heavy tails come out low' if heavy else ''}; declare a maximum, or bins, if they are public"
+    )
+    return said
+
+
+def _count_of(descent: Descent, keys: ReleasedKeys | None, number: float) -> float:
+    """Return the noisy count of a number that stands for a missing entry: of its texts, or of the range that holds it alone."""
+    many = dict(number_counts(keys)).get(number)
+    if many is not None:
+        return float(many)
+    return float(descent.counts[descent.edges.index(Decimal(int(number))) + 1])
+
+
+def _hints(descent: Descent, rows: float) -> bool:
+    """Whether one of the suspected numbers may occur: it holds more than noise usually does, or the noise may hide a share of the rows that matters."""
+    places = [descent.edges.index(number) + 1 for number in descent.suspected]
+    return any(
+        descent.counts[k] > _SOME[bool(descent.sigma[k] > _UNSEEN * rows)] * descent.sigma[k] for k in places
+    )
+
+
+def _like_ages(descent: Descent) -> Descent:
+    """Return ranges from 0 to what people live to be at most, where nothing outside of that stands out: that much is public of a column called age."""
+    zero = descent.edges.index(Decimal(0))
+    if not _stand_out(descent, range(zero + 1)):
+        descent = _from_zero(descent)
+    end = next((edge for edge in descent.edges if edge >= OLDEST), None)
+    if end is None:
+        return descent
+    place = descent.edges.index(end)
+    if _stand_out(descent, range(place + 1, len(descent.counts) - 1)):
+        return descent
+    known, tails = end, descent.tails
+
+    def ends(low: Any, high: Any) -> tuple[Any, Any]:
+        below, above = tails(low, high)
+        return below, None if high >= known or above is None else min(above, known)
+
+    return replace(
+        descent,
+        edges=descent.edges[: place + 1],
+        counts=np.concatenate([descent.counts[: place + 1], [0.0], descent.counts[-1:]]),
+        sigma=np.concatenate([descent.sigma[: place + 2], descent.sigma[-1:]]),
+        tails=ends,
+    )
+
+
+def _stand_out(descent: Descent, cells: Sequence[int]) -> bool:
+    """Whether some cells, one by one or together, hold more than noise."""
+    counts, sigma = descent.counts[list(cells)], descent.sigma[list(cells)]
+    return (
+        bool((counts > descent.sure * sigma).any())
+        or float(counts.sum()) > 3 * float((sigma**2).sum()) ** 0.5
+    )
 
 
 def _of_decades(profile: Profile) -> Ranges[Decimal] | None:
@@ -504,7 +756,7 @@ def _text_column(name: str, profile: Profile, keys: ReleasedKeys, rows: float) -
     if sum(values.values()) < LEAST_HELD * (profile.entries or rows):
         return "frequent texts hold next to nothing of the column: most entries are unique or rare"
     shared: dict[str, Any] = {"out_of_domain": "to-other", "origin": "measured"}
-    order = public_order(values)
+    order = public_order(values, name)
     rest = max(0.0, rows - profile.missing - sum(values.values()))
     truth = None if profile.numbers else with_its_partner(values)
     if missing or profile.missing > 0 or profile.may_be_missing(rows):
@@ -513,6 +765,7 @@ def _text_column(name: str, profile: Profile, keys: ReleasedKeys, rows: float) -
             shared["out_of_domain"] = "to-missing"
     elif _holds_texts(profile, values, keys, rows, rest):
         shared["out_of_domain"] = "to-nearest"
+    order = order or in_order(values)
     if order is not None:
         return Ordinal(name, values=order, **shared)
     if truth is not None:
@@ -546,7 +799,7 @@ def _holds_texts(
 ) -> bool:
     """Whether the released texts of a column are all of it, as far as can be told from noise, and the noise hides nothing that matters."""
     noise = math.hypot(deviation(keys.noise) * len(values) ** 0.5, profile.sigma)
-    return rest <= noise <= _UNSEEN * rows
+    return rest <= noise and max(rest, 0.0) + noise <= _UNSEEN * rows
 
 
 def _values_column(name: str, profile: Profile, keys: ReleasedKeys | None, rows: float) -> Column | str:
@@ -554,7 +807,8 @@ def _values_column(name: str, profile: Profile, keys: ReleasedKeys | None, rows:
     numbers = [number for number, _ in number_counts(keys) if number != absent]
     if not numbers:
         return "its only frequent number is one that stands for a missing entry; declare the column"
-    shared = _of_numbers(profile, rows, keys, absent=absent)
+    many = 0.0 if absent is None else float(dict(number_counts(keys))[absent])
+    shared = _of_numbers(profile, rows, keys, absent=absent, many=many)
     if not all(number == int(number) for number in numbers):
         return Real(name, values=tuple(numbers), decimal=",", **shared)
     whole = [int(number) for number in numbers]
@@ -579,12 +833,14 @@ def _of_numbers(
     keys: ReleasedKeys | None = None,
     *,
     absent: float | None = None,
+    many: float = 0.0,
     start: str = "number ",
     rest: tuple[float, float] | None = None,
 ) -> dict[str, Any]:
     """Return what every measured column of numbers or dates says: a number goes to the nearest range, and what is no number is missing, whatever it is.
 
     Where no missing entry stands out of the noise there is no place for one, so that noise alone puts none into synthetic rows; a stray entry then counts with the middle range.
+    A number that stands for a missing entry, in so many rows, is written in the synthetic rows if it is the most frequent spelling, empty fields among them.
     """
     spelled: list[str | int | float] = [text for text in _missing(profile, keys) if number_in(text) is None]
     words = word_counts(keys)
@@ -594,7 +850,21 @@ def _of_numbers(
     shared: dict[str, Any] = {"out_of_domain": "to-nearest", "origin": "measured"}
     if absent is None and not spelled and profile.lacks(rows, start, rest):
         return shared
-    return shared | {"missing": True, "missing_values": tuple(spelled), "missing_text": _written(keys, words)}
+    written = _written(keys, words)
+    most = max(
+        words.get(written, 0),
+        0 if keys is None else keys.counts.get(written, 0),
+        float(profile.counts[PROFILE.index("missing ")]),
+    )
+    if absent is not None and many > most:
+        written = _spelling_of(keys, absent)
+    return shared | {"missing": True, "missing_values": tuple(spelled), "missing_text": written}
+
+
+def _spelling_of(keys: ReleasedKeys | None, number: float) -> str:
+    """Return how a number is most often written among released texts; as plain digits where none was released."""
+    texts = {} if keys is None else {text: n for text, n in keys.counts.items() if number_in(text) == number}
+    return max(texts, key=lambda text: texts[text]) if texts else canonical_number(number)
 
 
 def _written(keys: ReleasedKeys | None, words: Mapping[str, int] = MappingProxyType({})) -> str:
@@ -614,6 +884,8 @@ def _number_column(name: str, profile: Profile, ranges: Ranges[Decimal], found: 
     )
     if single and len(edges) > 2:
         return Integer(name, minimum=int(edges[0]), maximum=int(edges[-1]) - 1, **shared)
+    if profile.whole and edges[0] == 1 and not ranges.below and edges[1] > _NEAR_ZERO:
+        edges[0] = 0
     shared |= {"bins": _bins(edges, ranges, whole=profile.whole), "decode_by": "smooth"}
     if profile.whole:
         return Integer(name, **shared)

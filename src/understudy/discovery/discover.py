@@ -19,6 +19,7 @@ from understudy.curator import Curator, ReleasedKeys, SealedCounts, release_keys
 from understudy.discovery.columns import (
     LEAST_HELD,
     Descent,
+    Found,
     Profile,
     column_of,
     deviation,
@@ -30,6 +31,7 @@ from understudy.discovery.columns import (
 )
 from understudy.discovery.look import seal_days, seal_keys, seal_profiles, seal_ranges
 from understudy.discovery.plan import ROUNDS, DiscoveryPlan
+from understudy.discovery.public_lists import OLDEST, YEARS, names_a_year, names_an_age
 from understudy.discovery.ranges import (
     BINS,
     SEEN,
@@ -43,6 +45,8 @@ from understudy.discovery.ranges import (
     split_numbers,
     tails_of_days,
     tails_of_numbers,
+    tails_of_years,
+    year_edges,
 )
 from understudy.errors import BudgetError, NothingDiscovered, SchemaError
 from understudy.marginals import Measurement
@@ -66,6 +70,8 @@ _FALSE = 0.02
 _MANY_TEXTS = 10
 """How many times the rows that a text needs a column of numbers has to hold for its frequent texts to be asked for."""
 _MOST_SPIKES = 40
+_YEARS = 0.9
+"""The share of the numbers of a column named after years that have to be of four digits for them to be counted year by year."""
 
 
 @dataclass(frozen=True)
@@ -82,12 +88,15 @@ class Discovery:
         About how many rows there are, from the same counts.
     rows_wanted
         About how many rows the plan is for: in a table of fewer much stays hidden. 0 where that was not said.
+    found
+        What is to be said of each column that was found.
     """
 
     schema: Schema
     left_out: Mapping[str, str] = field(default_factory=dict)
     rows: int = 0
     rows_wanted: int = 0
+    found: Mapping[str, Found] = field(default_factory=dict)
 
     @property
     def is_small(self) -> bool:
@@ -162,8 +171,10 @@ def discover(
     progress("finding ranges", 0.5)
     _ask_ranges(work, plan, descents, progress)
     columns: dict[str, Column] = {}
+    told: dict[str, Found] = {}
     left_out: dict[str, str] = {}
     for name in plan.columns:
+        made: Found | str
         try:
             made = column_of(name, profiles[name], kinds[name], keys.get(name), descents.get(name), rows)
         except SchemaError:  # the answers are paid for: one column must not take the others with it
@@ -171,7 +182,7 @@ def discover(
         if isinstance(made, str):
             left_out[name] = made
         else:
-            columns[name] = made
+            columns[name], told[name] = made.column, made
     columns |= {column.name: column for column in plan.given}
     if not columns:
         raise NothingDiscovered(
@@ -179,7 +190,7 @@ def discover(
             "No column could be told from noise, so there is no schema. What was asked is paid for. Ask for a larger share of the budget or a "
             "larger budget, or declare the columns in a schema.",
         )
-    return Discovery(_schema(given, plan, columns), left_out, round(rows), plan.rows_wanted())
+    return Discovery(_schema(given, plan, columns), left_out, round(rows), plan.rows_wanted(), told)
 
 
 def _schema(given: Schema | None, plan: DiscoveryPlan, columns: Mapping[str, Column]) -> Schema:
@@ -226,7 +237,11 @@ def _ask_keys(
         name
         for name in plan.columns
         if kinds[name] in ("text", "code", "mixed")
-        or (kinds[name] == "number" and _has_frequent(plan, profiles[name]))
+        or (
+            kinds[name] == "number"
+            and not _are_years(name, profiles[name])
+            and _has_frequent(plan, profiles[name])
+        )
     ]
     if not plan.finds_texts or not names:
         return {}, {}
@@ -325,6 +340,12 @@ def _both(first: ReleasedKeys, second: ReleasedKeys) -> ReleasedKeys:
     )
 
 
+def _are_years(name: str, profile: Profile) -> bool:
+    """Whether whole numbers of four digits are years of the calendar, as the name of their column says: each year is then counted by itself."""
+    thousands = sum(many for sign, power, many in profile.decades() if sign > 0 and power == 3)
+    return names_a_year(name) and profile.whole and thousands > _YEARS * profile.numbers
+
+
 def _has_frequent(plan: DiscoveryPlan, profile: Profile) -> bool:
     """Whether frequent texts of a column of numbers may say more than its ranges: it has whole numbers of three digits, and rows for several texts."""
     if not plan.finds_texts or profile.small or profile.continuous:
@@ -375,7 +396,8 @@ def _numbers(
     left: float | None,
 ) -> Descent:
     whole = plan.round_cost(after_keys=keys is not None, rounds=1) if left is None else left
-    rounds = 1 if profile.small and _in_one(plan, profile, whole) else ROUNDS
+    years = _are_years(name, profile)
+    rounds = 1 if years or (profile.small and _in_one(plan, profile, whole)) else ROUNDS
     cost = float_down(Fraction(whole) / rounds)
     decimals = profile.decimals
     unit = Decimal(1).scaleb(-(MOST_DECIMALS + 2 if decimals is None else decimals))
@@ -389,6 +411,10 @@ def _numbers(
         unit=unit,
         zero=zero,
     )
+    if years:
+        edges = year_edges(*YEARS)
+    elif names_an_age(name) and unit <= 1:  # ranges end where the public range of ages does
+        edges = sorted({*edges, Decimal(OLDEST) + (unit if profile.whole else 0)})
     spikes = sorted(number_counts(keys), key=lambda item: -item[1])[:_MOST_SPIKES]
     values = {Decimal(canonical_number(number)) for number, many in spikes if many > rows / BINS}
     absent = missing_number(profile, keys)
@@ -420,6 +446,8 @@ def _numbers(
         ]
 
     def tails(low: Decimal, high: Decimal) -> tuple[Decimal | None, Decimal | None]:
+        if years:
+            return tails_of_years(low, high)
         return tails_of_numbers(low, high, least=unit if profile.whole else Decimal(0), unit=unit)
 
     return Descent(

@@ -1,6 +1,6 @@
-"""Lists that everybody knows, and series with gaps: which values there are beside those that were released.
+"""Lists that everybody knows, series with gaps, and names that say what numbers are: which values there are beside those that were released.
 
-Everything here is computed from released texts and public rules: post-processing.
+Everything here is computed from released texts, the names of columns and public rules: post-processing.
 """
 
 from __future__ import annotations
@@ -10,10 +10,26 @@ import re
 from collections.abc import Collection, Sequence
 from functools import cache
 
+from understudy.schema.coding.names import words_of
 from understudy.schema.coding.profile import TRUTH_WORDS, number_in
 from understudy.schema.hierarchies.shipped import shipped_list
 
-__all__ = ["completed", "known_list", "public_order", "with_its_partner"]
+__all__ = [
+    "OLDEST",
+    "YEARS",
+    "completed",
+    "in_order",
+    "known_list",
+    "names_a_year",
+    "names_an_age",
+    "public_order",
+    "with_its_partner",
+]
+
+OLDEST = 120
+"""Nobody is known to have lived longer, but for two or three: years."""
+YEARS = (1900, 2100)
+"""The first and the last calendar year that a column named after years is asked about one by one."""
 
 _ORDERS = (
     (
@@ -42,24 +58,88 @@ _STATES = (
 """Postal codes of the states of the United States."""
 _LEAST_KNOWN = 3
 """Fewer released texts do not tell which list they are of."""
+_LEAST_ORDERED = 2
+"""Of months and weekdays fewer do: two of them are hardly anything else, and one is not where the column is named after them."""
+_NAMED_AFTER = frozenset({"month", "months", "weekday", "dow", "wday", "day", "monat", "wochentag"})
 _WORTH = 0.5
 """Standard deviations of the noise per added value that the rest has to hold: a value that is empty gains about so much from noise."""
+_NUMBER = r"-?\d+(?:\.\d+)?"
+_BETWEEN = re.compile(
+    rf"\s*(?:[\[(]\s*(?P<start>{_NUMBER})\s*(?:-|–|to|,)\s*{_NUMBER}\s*[\])]|(?P<least>{_NUMBER})\s*(?:-|–|to)\s*{_NUMBER})\s*"
+)
+"""An interval between two numbers, such as ``[0-25)`` or ``18-64``."""
+_BEYOND = re.compile(rf"\s*(?:[<>≤≥]=?\s*(?P<start>{_NUMBER})|(?P<least>{_NUMBER})\s*\+)\s*")
+"""An interval without an end, such as ``<18``, ``>=65`` or ``65+``."""
 _NUMBERED = re.compile(r"(.*?)(?<!\d)(\d{1,4})(\D*)", re.ASCII | re.DOTALL)
 
 
-def public_order(values: Collection[str]) -> tuple[str, ...] | None:
-    """Return months or weekdays in their order and complete, spelled as the ones that were found are.
+def public_order(values: Collection[str], name: str = "") -> tuple[str, ...] | None:
+    """Return months or weekdays in their order and complete, spelled as the ones that were found are; one is enough where the column is named after them.
 
     Examples
     --------
     >>> public_order(["Sun", "Mon", "Fri"])
     ('Mon', 'Tue', 'Wed', 'Thu', 'Fri', 'Sat', 'Sun')
+    >>> public_order(["April"]), len(public_order(["April"], "arrival_month")), len(public_order(["May", "June"]))
+    (None, 12, 12)
     """
+    least = 1 if _NAMED_AFTER.intersection(words_of(name)) else _LEAST_ORDERED
     for words in _ORDERS:
-        found = _spelled(values, words) if len(values) >= _LEAST_KNOWN else None
+        found = _spelled(values, words) if len(values) >= least else None
         if found is not None:
             return found
     return None
+
+
+def in_order(values: Collection[str]) -> tuple[str, ...] | None:
+    """Return intervals by the numbers that they begin with; None unless all values are intervals, and none begins where another does.
+
+    Examples
+    --------
+    >>> in_order(["[0-25)", "[100-125)", "[25-50)"]), in_order(["18-64", "65+", "<18"])
+    (('[0-25)', '[25-50)', '[100-125)'), ('<18', '18-64', '65+'))
+    >>> in_order(["12-24", "V-3"]), in_order(["1", "2", "3"]), in_order(["3-4", "3-5"]), in_order(["1,000", "10-20"])
+    (None, None, None, None)
+    """
+    begins: dict[tuple[float, bool], str] = {}
+    between = 0
+    for text in values:
+        closed = _BETWEEN.fullmatch(text)
+        match = closed or _BEYOND.fullmatch(text)
+        if match is None:
+            return None
+        between += closed is not None
+        start = match["start"] or match["least"]
+        begins[float(start), not text.strip().startswith(("<", "≤"))] = text
+    if len(values) < 2 or not between or len(begins) < len(values):
+        return None
+    return tuple(begins[place] for place in sorted(begins))
+
+
+def names_a_year(name: str) -> bool:
+    """Say whether a column is named after years of the calendar; its numbers may say otherwise.
+
+    Examples
+    --------
+    >>> [names_a_year(name) for name in ("arrival_year", "YearBuilt", "year of birth", "visits_per_year", "years", "income last year")]
+    [True, True, True, False, False, False]
+    """
+    words = words_of(name)
+    if not words or (len(words) > 1 and words[-2] in ("per", "in", "a", "last", "this", "next", "of")):
+        words = words[:1] * (words[-1:] != ["year"])
+    return "year" in (words[:1] + words[-1:])
+
+
+def names_an_age(name: str) -> bool:
+    """Say whether a column is named after the age of people, in years; its numbers may say otherwise.
+
+    Examples
+    --------
+    >>> [names_an_age(name) for name in ("age", "PatientAge", "age_at_admission", "age_in_months", "mortgage", "age_group")]
+    [True, True, True, False, False, False]
+    """
+    words = words_of(name)
+    return words[-1:] == ["age"] or words[:2] == ["age", "at"] or words[-2:] == ["age", "years"]
 
 
 def with_its_partner(values: Collection[str]) -> tuple[str, str] | None:

@@ -35,6 +35,8 @@ __all__ = [
     "split_numbers",
     "tails_of_days",
     "tails_of_numbers",
+    "tails_of_years",
+    "year_edges",
 ]
 
 Edge = TypeVar("Edge", Decimal, int)
@@ -233,6 +235,31 @@ def _roundest(low: Decimal, high: Decimal, unit: Decimal) -> Decimal | None:
                 return found
         power -= 1
     return None
+
+
+def year_edges(first: int, last: int) -> list[Decimal]:
+    """Return the edges of a column of years of the calendar: one at each year from the first to the last, coarse ones elsewhere.
+
+    Examples
+    --------
+    >>> [str(edge) for edge in year_edges(2020, 2021)][:6], len(year_edges(1900, 2100))
+    (['0', '1', '10', '100', '1000', '1100'], 221)
+    """
+    coarse = (0, 1, 10, 100, 2200, 2300, 2500, 3000, 5000, 10_000)
+    outside = {edge for edge in (*coarse, *range(1000, 1901, 100)) if not first <= edge <= last + 1}
+    return [Decimal(edge) for edge in sorted({*outside, *range(first, last + 2)})]
+
+
+def tails_of_years(low: Decimal, high: Decimal) -> tuple[Decimal | None, Decimal | None]:
+    """Return where the tails beyond a reach of calendar years end: with the decades that it begins and ends in.
+
+    Examples
+    --------
+    >>> [str(edge) for edge in tails_of_years(Decimal(1931), Decimal(2006))], tails_of_years(Decimal(1930), Decimal(2000))
+    (['1930', '2010'], (None, None))
+    """
+    below, above = low - low % 10, high + (10 - high % 10) % 10
+    return (below if below < low else None), (above if above > high else None)
 
 
 def tails_of_days(low: int, high: int) -> tuple[int | None, int | None]:

@@ -277,8 +277,10 @@ def test_a_number_that_stands_for_missing_is_found_below_the_threshold_of_texts(
     frame = pd.DataFrame({"age": shown} | {f"other {number}": shown[::-1] for number in range(11)})
     found, _ = _discover(frame, ApproxDP(1.0, 1e-6), share=0.1)
     column = found.schema.column("age")
-    assert column.missing_values == (-99,), column.to_dict()
+    assert column.missing_values == (-99, "-99"), column.to_dict()
+    assert column.missing_text == "-99"
     assert min(column.bins.edges) >= 0
+    assert max(column.bins.edges) <= 120
     assert column.bins.open == "none"
 
 
@@ -335,7 +337,7 @@ def _messy() -> Discovery:
         ("zip", "categorical", lambda c: all(len(v) == 5 for v in c.values) and len(c.values) > 15),
         ("price", "real", lambda c: c.decimals == 2 and max(c.bins.edges) < 2_000 and len(c.bins.edges) > 15),
         ("lead_days", "integer", lambda c: c.bins.edges[:2] == (0, 1) and max(c.bins.edges) <= 1_000),
-        ("income", "integer", lambda c: -99 in c.missing_values and min(c.bins.edges) > 0),
+        ("income", "integer", lambda c: -99 in c.missing_values and min(c.bins.edges) == 0),
         ("race", "categorical", lambda c: "?" in c.missing_values and "?" not in c.values),
         ("smoker", "categorical", lambda c: tuple(c.values) == ("No", "Yes")),
         ("insured", "categorical", lambda c: tuple(c.values) == ("N", "Y")),
@@ -343,7 +345,7 @@ def _messy() -> Discovery:
         ("meal", "categorical", lambda c: "Undefined" not in c.values and "BB" in c.values),
         ("score", "real", lambda c: c.decimals == 3 and c.bins.edges[0] < 0.2),
         ("lab_value", "real", lambda c: c.decimals == 1 and "NA" in c.missing_values),
-        ("emergencies", "integer", lambda c: c.bins.edges[:2] == (0, 1)),
+        ("emergencies", "integer", lambda c: c.labels[:2] == ("0", "1")),
     ],
     ids=lambda item: item if isinstance(item, str) else "",
 )

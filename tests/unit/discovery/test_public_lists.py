@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from understudy.discovery.public_lists import completed, public_order
+from understudy.discovery.public_lists import completed, in_order, public_order
 
 
 @pytest.mark.parametrize(
@@ -56,5 +58,26 @@ def test_whatever_was_released_stays_and_nothing_is_twice(
 
 def test_orders_are_complete_and_spelled_as_they_were_found() -> None:
     assert public_order([" MAY", " JUN", " JUL"][:3]) is not None
-    assert public_order(["Mon", "Tue"]) is None
+    assert len(public_order(["Mon", "Tue"]) or ()) == 7
+    assert public_order(["May"]) is None
+    assert public_order(["May", "Lee"], "month") is None
+    assert len(public_order([" May"], "arrival_month") or ()) == 12
     assert public_order(["may", "jun", "Aug"]) is None
+
+
+@settings(max_examples=60)
+@given(st.lists(st.integers(0, 900), min_size=2, max_size=12, unique=True), st.randoms())
+def test_intervals_are_ordered_by_their_numbers(begins: list[int], shuffled: Random) -> None:
+    ordered = [f"[{begin}-{begin + 25})" for begin in sorted(begins)]
+    found = list(ordered)
+    shuffled.shuffle(found)
+    assert in_order(found) == tuple(ordered)
+    assert in_order([*found, "north"]) is None
+    assert in_order([*found, f"[{begins[0]}-950)"]) is None  # two that begin alike have no order
+
+
+@pytest.mark.parametrize(
+    "values", [["1,000", "<5", "10-20"], ["5", "6", "7"], ["<5", ">9"], ["2020-01-01", "2020-02-01"], []]
+)
+def test_what_is_no_interval_has_no_order(values: list[str]) -> None:
+    assert in_order(values) is None

@@ -65,7 +65,9 @@ from understudy.cli.options import (
 from understudy.errors import DataError, UsageError
 
 if TYPE_CHECKING:
-    from understudy.discovery import Discovery
+    import pandas as pd
+
+    from understudy.discovery import Discovery, Found
     from understudy.mechanisms import Synthesizer
     from understudy.mechanisms.rules import RulesEffect
     from understudy.schema import Column, Schema
@@ -369,6 +371,14 @@ def discovered(found: Discovery) -> dict[str, Any]:
         "rows": found.rows,
         "rows_wanted": found.rows_wanted,
         "unordered_dates": list(found.unordered_dates),
+        "found": {
+            name: {
+                "missing": item.missing,
+                "every_other_entry": item.others,
+                "remarks": list(item.remarks),
+            }
+            for name, item in found.found.items()
+        },
     }
 
 
@@ -378,7 +388,14 @@ def tell_discovered(found: Discovery) -> None:
 
     measured = [column for column in found.schema.columns if column.measured_facts]
     many = f"Discovered {len(measured)} {'column' if len(measured) == 1 else 'columns'}"
-    print_table(many, ("column", "kind", "found", "every other entry"), map(_found, measured))
+    print_table(
+        many,
+        ("column", "kind", "found", "missing", "every other entry"),
+        (_found(column, found.found.get(column.name)) for column in measured),
+    )
+    for name, item in found.found.items():
+        for remark in item.remarks:
+            tell(f"{name!r}: {remark}.")
     for name, why in found.left_out.items():
         tell(f"Left out {name!r}: {why}.")
     if found.is_small:
@@ -395,8 +412,8 @@ def tell_discovered(found: Discovery) -> None:
         )
 
 
-def _found(column: Column) -> tuple[str, str, str, str]:
-    """Say what was found about a column, and what becomes of entries that are not of it."""
+def _found(column: Column, about: Found | None) -> tuple[str, str, str, str, str]:
+    """Say what was found about a column, how much is missing, and what becomes of entries that are not of it."""
     plain = column.to_dict()
     values, bins = plain.get("values"), plain.get("bins")
     if values is not None:
@@ -411,10 +428,10 @@ def _found(column: Column) -> tuple[str, str, str, str]:
         words = f"{plain['minimum']} to {plain['maximum']}"
     else:
         words = "truth words"
-    rest = {"to-missing": "missing", "to-other": "other", "to-nearest": "nearest"}.get(
-        column.out_of_domain, column.out_of_domain
-    )
-    return column.name, column.kind, words, rest
+    if about is None:  # measured before, and given with a schema
+        rest = {"to-missing": "missing", "to-other": "other", "to-nearest": "nearest"}
+        return column.name, column.kind, words, "", rest.get(column.out_of_domain, column.out_of_domain)
+    return column.name, column.kind, words, about.missing, about.others
 
 
 def _document(made: Synthesis, delivery: Delivery) -> dict[str, Any]:
@@ -450,6 +467,15 @@ def _document(made: Synthesis, delivery: Delivery) -> dict[str, Any]:
     }
 
 
+def _named_values(unresolved: pd.DataFrame) -> str:
+    """Name columns with their values that are not resolved, a few of each."""
+    from understudy.schema.problems import listing
+
+    by_column = unresolved.groupby("column", sort=False)["value"]
+    named = [f"{name!r}: {listing([*map(str, values)], most=3)}" for name, values in by_column]
+    return "; ".join(named[:4]) + (f"; and {len(named) - 4:,} columns more" if len(named) > 4 else "")
+
+
 def _moved_by_rules(made: Synthesis, delivery: Delivery) -> RulesEffect | None:
     """Return what rules did to the rows, where they are one table drawn from the model as it is."""
     if made.frame is None or delivery.population:
@@ -460,7 +486,6 @@ def _moved_by_rules(made: Synthesis, delivery: Delivery) -> RulesEffect | None:
 def _report(made: Synthesis, delivery: Delivery, *, quiet: bool) -> None:
     """Say what was made and what it cost."""
     from understudy.cli.output import how_close, say, tell
-    from understudy.schema.problems import listing
 
     if made.repeated:
         say(
@@ -491,7 +516,7 @@ def _report(made: Synthesis, delivery: Delivery, *, quiet: bool) -> None:
         unresolved = unresolved.assign(at_most=unresolved["at_most"] / made.model.provenance.unit.max_rows)
     if len(unresolved):
         tell(
-            f"Values that are not resolved: {len(unresolved):,}, in {listing(list(unresolved['column'].unique()), most=4)}. At this budget they "
+            f"Values that are not resolved: {len(unresolved):,} ({_named_values(unresolved)}). At this budget they "
             f"cannot be told from values with no rows at all (at most {unresolved['at_most'].max():,.0f}, with 95 % "
             "confidence each). Read nothing into how often they occur in the synthetic table."
         )
