@@ -22,7 +22,7 @@ def test_warm_tries_a_method_in_every_way_and_says_where_its_kernels_are(
     assert said["files"] > 0
     assert said["bytes"] > 0
     assert Path(said["folder"]).is_dir()
-    ways = {(kind.__name__, width, accounting) for _, kind, width, accounting in base._tried}
+    ways = {(kind.__name__, width, accounting) for _, kind, width, accounting, _ in base._tried}
     assert {kind for kind, _, _ in ways} == {"PureDP", "ApproxDP", "ZCDP", "GDP"}
     assert {width for _, width, _ in ways} == {1, 2, 4}
     assert {accounting for kind, _, accounting in ways if kind == "ApproxDP"} >= {"pure"}

@@ -155,7 +155,7 @@ def test_options_for_csv_are_not_ignored_elsewhere(tmp_path):
 def test_paths_that_lead_nowhere(tmp_path):
     assert "There is no file 'absent.csv'" in refusal(tmp_path / "absent.csv")
     assert "There is no file 'absent.parquet'" in refusal(str(tmp_path / "absent.parquet"))
-    assert "does not say what kind" in refusal(written(tmp_path, HEADER, "t.xlsx"))
+    assert "Save the sheet as CSV" in refusal(written(tmp_path, HEADER, "t.xlsx"))
     assert "does not say what kind" in refusal(written(tmp_path, HEADER, "t.txt"))
     (tmp_path / "folder").mkdir()
     written(tmp_path, HEADER, "folder/t.csv")

@@ -258,7 +258,7 @@ class Sift(Synthesizer):
         return pairs, small_first(domain, small, limit=self.max_cells, most=self.max_candidates)
 
     def measures_signs(self, schema: Schema, *, unit: Unit, budget: Budget, rows: float) -> bool:
-        """Tell whether sums of signs would be measured instead of tables: all columns have two values, noise is not Laplace, and of pairs it is small enough for so many rows.
+        """Tell whether sums of signs would be measured instead of tables, and seen well: all columns have two values, noise is not Laplace, and of pairs it is at most a fifth of so many rows.
 
         Examples
         --------
@@ -272,7 +272,9 @@ class Sift(Synthesizer):
         if not self._by_signs(domain, accounting):
             return False
         total = (1 - self.certify) * accounting.total(budget)
-        return self._signs_of_pairs(accounting, unit, total, len(self._candidates(domain)[0]), rows)
+        return self._signs_of_pairs(
+            accounting, unit, total, len(self._candidates(domain)[0]), rows, most=_HOPELESS
+        )
 
     def _by_signs(self, domain: Domain, accounting: Accounting) -> bool:
         """Tell whether sums of signs are measured instead of tables: a rule on public sizes and options.
@@ -302,15 +304,20 @@ class Sift(Synthesizer):
         return SignSums(largest, _importance(largest, named), rows=rows)
 
     def _signs_of_pairs(
-        self, accounting: Accounting, unit: Unit, total: float, pairs: int, rows: float
+        self,
+        accounting: Accounting,
+        unit: Unit,
+        total: float,
+        pairs: int,
+        rows: float,
+        *,
+        most: float = _SIGNS_DROWNED,
     ) -> bool:
         """Tell whether sums of signs would not drown in noise: by public facts and a released number of rows."""
         if not pairs:
             return False
         noise = distance_noise(accounting, unit, _SIGNS_OF_PAIRS * total, pairs)
-        return _deviation(noise) <= _SIGNS_DROWNED * max(1.0, rows) and can_be_drawn(
-            noise, float(unit.histogram_l1)
-        )
+        return _deviation(noise) <= most * max(1.0, rows) and can_be_drawn(noise, float(unit.histogram_l1))
 
     def _signs_of_triples(
         self, accounting: Accounting, unit: Unit, total: float, triples: int, rows: float

@@ -16,9 +16,11 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import ValidationError
 
-from understudy.errors import UnderstudyError
+from understudy.errors import MissingExtra, UnderstudyError, UnknownMethod
 from understudy.mechanisms import Model
+from understudy.release.criteria.base import CriterionConfig
 from understudy.release.criteria.groups import OpenBins
+from understudy.release.criteria.registry import criterion_kind
 from understudy.release.spec.reading import Reading, ReadingPart
 from understudy.report import Figure
 from understudy.schema import Clique, Codes, Column, Schema
@@ -252,17 +254,21 @@ def criterion_figures(
         if item["form"] == "public" or not item["passed"]:
             continue
         limit = f"{item['threshold']:g} {item['unit']}".rstrip()
-        if str(item["unit"]).startswith("share"):
+        if f"{item['unit']} ".startswith("share "):
             limit = f"{100 * item['threshold']:g} points"
-        plain = {"kind": item.get("kind"), **asked.get(item["name"], {})}
-        what = _subject(plain, entity)
+        plain = asked.get(item["name"], {})
+        kind = _config_of(str(plain.get("kind") or item.get("kind")))
+        what = kind.subject(plain, entity)
         if not what:
             metric = f" ({item['type']}: {item['metric']})"
             found.append(Figure(value=f"below {limit}", what=f"Error of: {item['name']}{metric}"))
             continue
         inside = groups.get(str(item["name"]), "")
         inside = "" if inside in ("", "everyone") else f", in every group ({inside})"
-        value = "" if entity is None else _of_synthetic(plain, schema, rows, tables, entity)
+        value = ""
+        if entity is not None:
+            key, many = _whose(entity, rows, tables)
+            value = kind.published_value(plain, schema=schema, events=rows, key=key, entities=many)
         found.append(
             Figure(value=value, what=f"{what}: off by less than {limit}{inside}")
             if value
@@ -271,68 +277,21 @@ def criterion_figures(
     return found[:most]
 
 
-def _subject(plain: Mapping[str, Any], entity: Entity | None) -> str:
-    """Say what a criterion looks at, for people who know the table; empty for kinds without words of their own.
-
-    Examples
-    --------
-    >>> _subject({"kind": "max-marginal-error", "orders": [1, 2]}, None)
-    'Every share of rows, by 1 or 2 columns together'
-    """
-    rows = "rows" if entity is None or entity.tables is None else entity.tables[1]
-    who, column = "" if entity is None else entity.id, plain.get("column")
-    listed = " and ".join(map(str, plain.get("columns") or ()))
-    match plain["kind"]:
-        case "max-marginal-error":
-            ways = " or ".join(map(str, plain.get("orders") or ())) or "any number of"
-            many = "column" if ways == "1" else "columns"
-            what = "rows" if entity is None else "event records"
-            return f"Every share of {what}, by {ways} {many}{'' if ways == '1' else ' together'}"
-        case "conditional-means":
-            return f"Mean of {column}"
-        case "conditional-medians":
-            return f"Median of {column}"
-        case "mean-events":
-            return f"Mean number of {rows} of a {who}"
-        case "event-rates":
-            named = f"{column} = {' or '.join(map(str, plain.get('values') or ()))}"
-            each = plain.get("per", "event") == "entity"
-            return (
-                f"Share of the {rows} of a {who} with {named}, on average"
-                if each
-                else f"Share of {rows} with {named}"
-            )
-        case "transition-shares":
-            return f"Every share of a step of {listed} from one of the {rows} of a {who} to the next"
-        case "entity-composition":
-            return f"Every share of a number of {rows} with {listed} of two that follow each other"
-    return ""
+def _config_of(kind: str) -> type[CriterionConfig]:
+    """Return the configuration of a kind, or what all have in common for one whose package is not installed here."""
+    try:
+        return criterion_kind(kind)
+    except (UnknownMethod, MissingExtra):
+        return CriterionConfig
 
 
-def _of_synthetic(
-    plain: Mapping[str, Any],
-    schema: Schema,
-    rows: pd.DataFrame,
-    tables: Mapping[str, pd.DataFrame],
-    entity: Entity,
-) -> str:
-    """Return the number that a criterion is about as the published tables have it; empty where it is about many."""
-    key = entity.id if entity.tables is None else entity.reference or entity.id
-    if plain["kind"] == "mean-events":
-        whole = tables.get("" if entity.tables is None else entity.tables[0])
-        people = rows[key].nunique() if whole is None else len(whole)
-        return f"{len(rows) / max(1, people):.2f}"
-    if plain["kind"] != "event-rates":
-        return ""
-    column = schema.column(str(plain["column"]))
-    wanted = [column.labels.index(str(label)) for label in plain["values"]]
-    codes = np.asarray(schema.encode_frame(rows)[column.name])
-    counted = (codes < column.value_count) | np.isin(codes, wanted)
-    hits = rows[[key]].assign(hit=np.isin(codes, wanted))[counted]
-    if hits.empty:
-        return ""
-    share = hits.groupby(key)["hit"].mean().mean() if plain.get("per") == "entity" else hits["hit"].mean()
-    return f"{100 * float(share):.1f} %"
+def _whose(entity: Entity, rows: pd.DataFrame, tables: Mapping[str, pd.DataFrame]) -> tuple[str, int]:
+    """Return the column of published events that says whose they are, and the number of published entities."""
+    if entity.tables is None:
+        whole, key = tables.get(""), entity.id
+    else:
+        whole, key = tables.get(entity.tables[0]), entity.reference or entity.id
+    return key, rows[key].nunique() if whole is None else len(whole)
 
 
 def limits(

@@ -31,10 +31,10 @@ from __future__ import annotations
 import math
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pydantic import Field
 
@@ -48,7 +48,10 @@ from understudy.release.spec.parts import Part, Positive
 from understudy.schema import Constraint, Domain, Schema
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from understudy.release.regressions.fits import LinearFit, Regression
+    from understudy.schema.entities import Entity
 
 __all__ = [
     "Criterion",
@@ -152,6 +155,21 @@ class CriterionConfig(Part):
     def wording(self, schema: Schema) -> Wording:
         """Return what the criterion is called in documents."""
         return Wording(self.family, self.description or self.metric, self.unit_in(schema))
+
+    @classmethod
+    def subject(cls, given: Mapping[str, Any], entity: Entity | None) -> str:
+        """Say what a criterion as it was written looks at, for people who know the table; empty for kinds without words of their own."""
+        return ""
+
+    @classmethod
+    def published_value(
+        cls, given: Mapping[str, Any], *, schema: Schema, events: pd.DataFrame, key: str, entities: int
+    ) -> str:
+        """Return the number that a criterion of a release of entities is about as the published events have it; empty where it is about many.
+
+        ``key`` is the column of ``events`` that says whose they are, ``entities`` the number of entities, with those that have no event.
+        """
+        return ""
 
     @property
     def regression_columns(self) -> tuple[str, ...]:

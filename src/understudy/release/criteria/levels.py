@@ -10,11 +10,11 @@ One unit is ``k`` records, which is what every sensitivity here is multiplied by
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -39,7 +39,10 @@ from understudy.schema import Clique, Domain, Schema
 from understudy.schema.entities import EventColumns
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from understudy.privacy import Unit
+    from understudy.schema.entities import Entity
 
 Ints = npt.NDArray[np.int64]
 
@@ -57,6 +60,13 @@ def _parts(schema: Schema) -> EventColumns:
 # Configurations.
 
 
+def _words(entity: Entity | None) -> tuple[str, str]:
+    """Return what the events are called, and whose they are."""
+    if entity is None:
+        return "rows", ""
+    return "rows" if entity.tables is None else entity.tables[1], entity.id
+
+
 class MeanEventsConfig(CriterionConfig):
     """Largest error of the mean number of events of an entity, in any group of entities."""
 
@@ -72,6 +82,19 @@ class MeanEventsConfig(CriterionConfig):
     def metric(self) -> str:
         """What is measured, for people."""
         return "mean number of events of an entity"
+
+    @classmethod
+    def subject(cls, given: Mapping[str, Any], entity: Entity | None) -> str:
+        """Say what a criterion as it was written looks at, for people who know the tables."""
+        events, whose = _words(entity)
+        return f"Mean number of {events} of a {whose}"
+
+    @classmethod
+    def published_value(
+        cls, given: Mapping[str, Any], *, schema: Schema, events: pd.DataFrame, key: str, entities: int
+    ) -> str:
+        """Return the mean number as the published events have it."""
+        return f"{len(events) / max(1, entities):.2f}"
 
     def build(self, context: CriterionContext) -> ConditionalMeans:
         """Return the criterion: all records of an entity hold its number of events (a bin counts for its middle), so their mean is that over entities."""
@@ -111,6 +134,31 @@ class EventRatesConfig(CriterionConfig):
     def metric(self) -> str:
         """What is measured, for people."""
         return f"{self.column}: {', '.join(self.values)}, per {self.per}"
+
+    @classmethod
+    def subject(cls, given: Mapping[str, Any], entity: Entity | None) -> str:
+        """Say what a criterion as it was written looks at, for people who know the tables."""
+        events, whose = _words(entity)
+        named = f"{given.get('column')} = {' or '.join(map(str, given.get('values') or ()))}"
+        if given.get("per", "event") == "entity":
+            return f"Share of the {events} of a {whose} with {named}, on average"
+        return f"Share of {events} with {named}"
+
+    @classmethod
+    def published_value(
+        cls, given: Mapping[str, Any], *, schema: Schema, events: pd.DataFrame, key: str, entities: int
+    ) -> str:
+        """Return the share as the published events have it; those whose entry is missing or other do not count."""
+        column = schema.column(str(given["column"]))
+        wanted = [column.labels.index(str(label)) for label in given["values"]]
+        codes = np.asarray(schema.encode_frame(events)[column.name])
+        counted = (codes < column.value_count) | np.isin(codes, wanted)
+        hits = events[[key]].assign(hit=np.isin(codes, wanted))[counted]
+        if hits.empty:
+            return ""
+        of_each = given.get("per") == "entity"
+        share = hits.groupby(key)["hit"].mean().mean() if of_each else hits["hit"].mean()
+        return f"{100 * float(share):.1f} %"
 
     def build(self, context: CriterionContext) -> ConditionalMeans | EventRates:
         """Return the criterion."""
@@ -159,6 +207,13 @@ class TransitionsConfig(CriterionConfig):
         """What is measured, for people."""
         return f"{', '.join(self.columns)}: before and now"
 
+    @classmethod
+    def subject(cls, given: Mapping[str, Any], entity: Entity | None) -> str:
+        """Say what a criterion as it was written looks at, for people who know the tables."""
+        events, whose = _words(entity)
+        listed = " and ".join(map(str, given.get("columns") or ()))
+        return f"Every share of a step of {listed} from one of the {events} of a {whose} to the next"
+
     def build(self, context: CriterionContext) -> ChosenMarginals:
         """Return the criterion."""
         parts = _parts(context.schema)
@@ -182,6 +237,12 @@ class CompositionConfig(CriterionConfig):
     def metric(self) -> str:
         """What is measured, for people."""
         return f"{', '.join(self.columns)} of two, by their number"
+
+    @classmethod
+    def subject(cls, given: Mapping[str, Any], entity: Entity | None) -> str:
+        """Say what a criterion as it was written looks at, for people who know the tables."""
+        listed = " and ".join(map(str, given.get("columns") or ()))
+        return f"Every share of a number of {_words(entity)[0]} with {listed} of two that follow each other"
 
     def build(self, context: CriterionContext) -> ChosenMarginals:
         """Return the criterion."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +29,7 @@ from understudy.schema import Clique, Domain
 
 if TYPE_CHECKING:
     from understudy.privacy import Unit
+    from understudy.schema.entities import Entity
 
 # ----------------------------------------------------------------------------------------
 # Differences of marginals of two tables over the whole declared domain, absent cells included.
@@ -170,6 +171,19 @@ class MaxMarginalConfig(MarginalsConfig):
     def metric(self) -> str:
         """What is measured, for people."""
         return f"absolute, {self.ways}"
+
+    @classmethod
+    def subject(cls, given: Mapping[str, Any], entity: Entity | None) -> str:
+        """Say what a criterion as it was written looks at, for people who know the table.
+
+        Examples
+        --------
+        >>> MaxMarginalConfig.subject({"orders": [1, 2]}, None)
+        'Every share of rows, by 1 or 2 columns together'
+        """
+        ways = " or ".join(map(str, given.get("orders") or ())) or "any number of"
+        columns = "column" if ways == "1" else "columns together"
+        return f"Every share of {'rows' if entity is None else 'event records'}, by {ways} {columns}"
 
     def build(self, context: CriterionContext) -> MaxMarginalError:
         """Return the criterion."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,7 @@ from understudy.schema import Domain, Schema
 
 if TYPE_CHECKING:
     from understudy.privacy import Unit
+    from understudy.schema.entities import Entity
 
 __all__ = ["ConditionalMeans", "MeansConfig", "resized_mean"]
 
@@ -68,6 +69,11 @@ class MeansConfig(ConditionalConfig):
     marginal_threshold: Annotated[float, Field(ge=0, lt=1)] = Field(
         0.01, description="Threshold of the marginal criterion beside it; sets the resize parameter."
     )
+
+    @classmethod
+    def subject(cls, given: Mapping[str, Any], entity: Entity | None) -> str:
+        """Say what a criterion as it was written looks at, for people who know the table."""
+        return f"Mean of {given.get('column')}"
 
     def build(self, context: CriterionContext) -> ConditionalMeans:
         """Return the criterion."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +20,7 @@ from understudy.release.record_types import RecordTypes
 if TYPE_CHECKING:
     from understudy.curator import Curator
     from understudy.privacy import Unit
+    from understudy.schema.entities import Entity
 
 __all__ = ["ConditionalMedians", "MediansConfig"]
 
@@ -33,6 +36,11 @@ class MediansConfig(ConditionalConfig):
     kind: Literal["conditional-medians"]
     column: str = Field(description="The column whose median is taken.")
     by: list[str | GroupPart] = Field(["everyone"], description="Groups, as for conditional-means.")
+
+    @classmethod
+    def subject(cls, given: Mapping[str, Any], entity: Entity | None) -> str:
+        """Say what a criterion as it was written looks at, for people who know the table."""
+        return f"Median of {given.get('column')}"
 
     def build(self, context: CriterionContext) -> ConditionalMedians:
         """Return the criterion."""
@@ -90,7 +98,7 @@ class ConditionalMedians(_Conditional):
     >>> real = RecordTypes(domain, [[0], [1], [2]], [6, 3, 11])
     >>> synthetic = RecordTypes(domain, [[0], [1], [2]], [6, 8, 6])
     >>> criterion = ConditionalMedians(name="size", threshold=2.0, column="size", values=(0.0, 1.0, 3.0))
-    >>> criterion.value(real, synthetic), criterion.slack(real, synthetic)
+    >>> criterion.value(real, synthetic), float(criterion.slack(real, synthetic))
     (2.0, -0.5)
     >>> errors, scores = criterion.scores(real, synthetic)
     >>> errors.tolist(), scores.tolist()
@@ -111,12 +119,13 @@ class ConditionalMedians(_Conditional):
         """Return the most that one unit can change a score of the exponential mechanism."""
         return float(unit.max_rows)
 
-    def slack(self, real: RecordTypes, synthetic: RecordTypes) -> float:
+    def slack(self, real: RecordTypes, synthetic: RecordTypes) -> Number:
         """Return how many records must be replaced before a group's median is too wrong. Private."""
         self.require(real, synthetic)
         counts, values = self._sorted(real)
         apart = values[None, :] - self._medians(synthetic)[:, None]
-        return float(_half_slack(counts, apart <= -self.threshold, apart >= self.threshold).min())
+        least = float(_half_slack(counts, apart <= -self.threshold, apart >= self.threshold).min())
+        return Fraction(least) if math.isfinite(least) else least  # halves of records are exact
 
     def scores(self, real: RecordTypes, synthetic: RecordTypes) -> tuple[Floats, Floats]:
         """Return the possible errors (public) and the score of each (private)."""
