@@ -99,7 +99,9 @@ def test_events_are_those_of_the_register(made, register):
     for frame in joined:
         before = frame.groupby("patient")["diagnosis"].shift()
         steps.append((frame["diagnosis"] == before)[before.notna()].mean())
-    assert abs(steps[0] - steps[1]) < 0.15  # steps[1] is 0.5, and the difference 0.25, for events that do not follow each other
+    assert (
+        abs(steps[0] - steps[1]) < 0.15
+    )  # steps[1] is 0.5, and the difference 0.25, for events that do not follow each other
 
 
 def test_a_model_file_draws_the_same_tables(made, tmp_path):
