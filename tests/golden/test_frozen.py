@@ -71,8 +71,8 @@ def shape(value: Any) -> Any:
 NOT_RUN = {"bench aim", "bench families", "bench dips", "studio open"}
 """Commands that read the benchmark tables for minutes, or serve until interrupted."""
 
-BY_CHANCE = {"audit", "demo"}
-"""What an audit shows and whether a demo is accepted is a matter of chance: of their values the kinds may differ."""
+BY_CHANCE = {"audit", "demo", "discover"}
+"""What an audit shows, whether a demo is accepted and what a discovery remarks on is a matter of chance: of their values the kinds may differ."""
 
 SPEC = """\
 name: tiny
