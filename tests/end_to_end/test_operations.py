@@ -208,6 +208,12 @@ def test_a_register_finds_rollbacks_copies_and_damage(table: Path, tmp_path: Pat
     assert not problems[ledger.name], "the others are shown all the same"
 
 
+def _program(script: str) -> subprocess.CompletedProcess[str]:
+    """Run a script in a process of its own."""
+    words = [sys.executable, "-c", script]
+    return subprocess.run(words, capture_output=True, text=True, check=False, timeout=120)
+
+
 def test_a_memory_limit_is_told_as_such() -> None:
     """As under ``ulimit -v``: a number in the message, not a fault of the program."""
     script = """
@@ -225,9 +231,7 @@ sys.argv = ["understudy", "methods"]
 with patch("understudy.mechanisms.methods", greedy):
     main.run()
 """
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=120
-    )
+    done = _program(script)
     assert done.returncode == 1, done.stderr
     assert "the memory ran out: this process may use 4,096 MB (ulimit -v)" in done.stderr
     assert "fault of Understudy" not in done.stderr
@@ -246,9 +250,7 @@ sys.argv = ["understudy", "methods"]
 with patch("understudy.mechanisms.methods", closed):
     main.run()
 """
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=120
-    )
+    done = _program(script)
     assert done.returncode == 4, done.stderr
     assert "error: '/closed/table.csv' may not be reached by this user." in done.stderr
     assert "fault of Understudy" not in done.stderr
