@@ -430,3 +430,22 @@ def test_an_association_is_not_shrunk_towards_independence() -> None:
         found.append(table @ codes / table.sum(axis=1))
     off = np.mean(found, axis=0) - exact @ codes / sizes
     assert np.abs(off).max() < 1.2
+
+
+@pytest.mark.parametrize("rows", [0, 1, 300])
+@pytest.mark.parametrize("edges", ["[0, 1.0e-300, 2.0e-300, 3.0e-300]", "[-1.0e+308, 0, 1, 1.0e+308]"])
+def test_places_are_finite_for_tiny_steps_and_huge_numbers(edges: str, rows: int) -> None:
+    """Before, weights overflowed or were divided by zero once the tables were paid for, and the fit was lost with its budget."""
+    schema = Schema.parse(
+        f"columns: [{{name: a, kind: real, bins: {edges}}}, {{name: b, kind: integer, minimum: 0, maximum: 3}}]"
+    )
+    rng = np.random.default_rng(0)
+    codes = {
+        name: rng.integers(0, size, rows)
+        for name, size in zip(schema.domain.names, schema.domain.sizes, strict=True)
+    }
+    for unit in (Unit.add_remove(), Unit.replace_one()):
+        ledger = Ledger.in_memory(budget=PureDP(1.0), unit=unit, table="t")
+        curator = Curator(LocalTable(schema, codes), unit=unit, ledger=ledger, randomness=SeededRandomness(1))
+        model = create("gaussian", smooth=True, association_share=0.2).fit(curator, PureDP(1.0))
+        assert np.isfinite(model.marginal(("a", "b"))).all()

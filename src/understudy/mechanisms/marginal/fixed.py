@@ -353,9 +353,16 @@ def _places(schema: Schema, name: str, values: Array) -> Array:
     numbers = getattr(column, "midpoints", None)
     if numbers is None or column.kind == "date":
         numbers = np.arange(count, dtype=np.float64)
+    halves = np.asarray(numbers, dtype=np.float64) / 2  # their difference is finite whatever the numbers are
+    span = float(halves.max() - halves.min())
+    if not span > 0:
+        return np.zeros_like(line)
+    numbers = (
+        halves - halves.min()
+    ) / span  # neither the largest nor the smallest steps leave what doubles can hold
     shares = np.maximum(values[:count], _LEAST)
     shares = shares / shares.sum()
-    away = np.asarray(numbers, dtype=np.float64) - float(shares @ numbers)
+    away = numbers - float(shares @ numbers)
     line[:count] = np.clip(away / math.sqrt(float(shares @ np.square(away))), -_FURTHEST, _FURTHEST)
     return line
 
