@@ -227,12 +227,13 @@ def run(
     data: Path,
     cpu: float,
     until: float | None = None,
+    tables: Sequence[str] = (),
     say: Callable[[str], None] = print,
 ) -> Store:
-    """Run what is missing, until ``until`` seconds are over, and return all that is known."""
+    """Run what is missing, of some tables or all, until ``until`` seconds are over, and return all that is known."""
     store = Store(out / "results.jsonl")
     end = None if until is None else time.monotonic() + until
-    cells = list(figure.cells())
+    cells = [cell for cell in figure.cells() if not tables or cell[0] in tables]
     commit = current_commit()
     for index, cell in enumerate(cells, start=1):
         spec = figure.spec(cell, data, cpu)
@@ -278,6 +279,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--data", type=Path, help="folder of tables; default ../shared/data")
     parser.add_argument("--cpu-limit", type=float, default=60.0, help="seconds of computing per run")
     parser.add_argument("--until", type=float, help="stop after so many seconds; 0 runs nothing")
+    parser.add_argument(
+        "--tables",
+        nargs="+",
+        default=[],
+        choices=[*SMALL, *LARGE],
+        help="run only these; processes with different tables may share a folder of results",
+    )
     parser.add_argument("--write", action="store_true", help="write page, data and charts into docs")
     chosen = parser.parse_args(arguments)
     if chosen.quick and chosen.write:
@@ -292,7 +300,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not chosen.quick:
             kept = ROOT / "docs" / "measured" / "data" / f"{figure.name}.csv"
             recall(figure, Store(out / "results.jsonl"), data, chosen.cpu_limit, kept)
-        store = run(figure, out=out, data=data, cpu=chosen.cpu_limit, until=chosen.until)
+        limits = {"cpu": chosen.cpu_limit, "until": chosen.until}
+        store = run(figure, out=out, data=data, tables=chosen.tables, **limits)
         records = outcomes(figure, store, data, chosen.cpu_limit)
         page = figure_one if chosen.figure == "1" else figure_two
         printed = page(
