@@ -24,11 +24,13 @@ import secrets
 import shlex
 import sqlite3
 import tempfile
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from understudy._system import take_lock
 from understudy.data import digest_content, digest_place
 from understudy.data.identity import parts_of, table_file
 from understudy.errors import LedgerError, LedgerMismatch
@@ -38,6 +40,7 @@ from understudy.privacy.events import GaussianEvent, PureEvent, ZcdpEvent
 from understudy.privacy.ledger.anchors import Anchor, anchors_near
 
 _FILE = "tables.sqlite"
+_UNDER_WAY = "under-way"
 _PATIENCE = 30.0
 _TABLES = (
     "CREATE TABLE IF NOT EXISTS secret (only INTEGER PRIMARY KEY CHECK (only = 1), key BLOB NOT NULL)",
@@ -137,6 +140,45 @@ class KnownLedgers:
                     new.append(mark)
         return tuple(new)
 
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep all other processes from deciding which ledger is a table's, until the end of the block."""
+        with _open_lock(self.folder / _UNDER_WAY / "decision.lock") as descriptor:
+            end = time.monotonic() + _PATIENCE
+            while not take_lock(descriptor):
+                if time.monotonic() > end:
+                    raise LedgerError(
+                        f"For {_PATIENCE:g} seconds another process has been choosing the ledger of a table. Nothing was charged; "
+                        "try again."
+                    )
+                time.sleep(0.01)
+            yield
+
+    @contextlib.contextmanager
+    def hold(self, ledger_id: str) -> Iterator[None]:
+        """Show other processes, while they decide, that work with a ledger is under way; to be entered within `alone`.
+
+        A lock ends with its process, so work that was killed holds nothing.
+        """
+        path = self.folder / _UNDER_WAY / f"{ledger_id}.{secrets.token_hex(8)}.lock"
+        with _open_lock(path) as descriptor:
+            try:
+                take_lock(descriptor)
+                yield
+            finally:
+                path.unlink(missing_ok=True)
+
+    def under_way(self, ledger_id: str) -> bool:
+        """Say whether work with a ledger is under way, in any process; to be asked within `alone`."""
+        busy = False
+        for path in (self.folder / _UNDER_WAY).glob(f"{ledger_id}.*.lock"):
+            with contextlib.suppress(FileNotFoundError), _open_lock(path, os.O_RDWR) as descriptor:
+                if take_lock(descriptor):
+                    path.unlink(missing_ok=True)  # whoever held it was killed
+                else:
+                    busy = True
+        return busy
+
     def forget(self, marks: Iterable[bytes], ledger_id: str) -> None:
         """Take back that a table belongs to a ledger, after a refusal that wrote nothing to it."""
         with self._transaction() as connection:
@@ -160,6 +202,25 @@ class KnownLedgers:
                 "would not be recognised. Nothing was charged. Restore the file or make room for it, or set UNDERSTUDY_HOME to "
                 "another folder; if it is removed, copies of earlier tables get new budgets."
             ) from None
+
+
+@contextlib.contextmanager
+def _open_lock(path: Path, flags: int = os.O_RDWR | os.O_CREAT) -> Iterator[int]:
+    """Open a file for its lock, which closing it releases."""
+    try:
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        descriptor = os.open(path, flags, 0o600)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise LedgerError(
+            f"The lock {str(path)!r}, which keeps a table from being charged to two ledgers at once, cannot be used ({error}). "
+            "Nothing was charged. Make room for it, or set UNDERSTUDY_HOME to another folder."
+        ) from None
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def _known(row: tuple[str, str, str, int, int]) -> KnownLedger:
@@ -371,7 +432,9 @@ class LedgerPlace:
     _same_table: bool = False
     _record: KnownLedgers | None = field(default=None, repr=False)
     _marks: tuple[bytes, ...] = field(default=(), repr=False)
+    _tables: tuple[tuple[bytes, ...], ...] = field(default=(), repr=False)
     _others: tuple[KnownLedger, ...] = field(default=(), repr=False)
+    _another: bool = field(default=False, repr=False)
 
     def __post_init__(self) -> None:
         # what is kept beside a ledger is found again under every name that leads to it
@@ -408,18 +471,25 @@ class LedgerPlace:
             with Ledger.open(self.path) as ledger:
                 self.check(ledger)
                 before = ledger.anchor()
-        with paying_ledger(
-            self.path,
-            budget=budget,
-            unit=unit,
-            table=name,
-            accounting=accounting,
-            approximate_delta=approximate_delta,
-            advice=advice,
-        ) as ledger:
-            self._note_others(ledger)
-            # from now on it may be charged, and nobody hears of it if this process is killed
-            new = self._remember(ledger, charged=True)
+        with contextlib.ExitStack() as held:
+            with contextlib.nullcontext() if self._record is None else self._record.alone():
+                others = self._found_since()
+                ledger = held.enter_context(
+                    paying_ledger(
+                        self.path,
+                        budget=budget,
+                        unit=unit,
+                        table=name,
+                        accounting=accounting,
+                        approximate_delta=approximate_delta,
+                        advice=advice,
+                    )
+                )
+                self._note_others(ledger, others)
+                # from now on it may be charged, and nobody hears of it if this process is killed
+                new = self._remember(ledger, charged=True)
+                if self._record is not None:
+                    held.enter_context(self._record.hold(ledger.ledger_id))
             try:
                 yield ledger
             finally:
@@ -429,6 +499,19 @@ class LedgerPlace:
                     if self._record is not None and not self._same_table and ledger.anchor() == before:
                         # perhaps it was named by mistake; nothing of this table is in it
                         self._record.forget(new, ledger.ledger_id)
+
+    def _found_since(self) -> tuple[KnownLedger, ...]:
+        """Return the other ledgers of the table as they are now; refuse those that its owner did not consent to.
+
+        Since this place was found, work on the table may have begun with another ledger, or even have been paid for by it.
+        """
+        if self._record is None:
+            return self._others
+        found = _unshared(self._record, self._tables, self.path, under_way=True)
+        if found and not self._another:
+            raise _has_another(found)
+        known = {item.anchor.ledger_id: item for item in (*self._others, *found)}
+        return tuple(known.values())
 
     def check(self, ledger: Ledger) -> None:
         """Refuse a ledger that is an older copy of itself, by the record of the user and by what lies beside it."""
@@ -440,10 +523,10 @@ class LedgerPlace:
             if anchor.ledger_id == ledger.ledger_id:
                 ledger.check_anchor(anchor, source=str(path))
 
-    def _note_others(self, ledger: Ledger) -> None:
+    def _note_others(self, ledger: Ledger, others: Sequence[KnownLedger]) -> None:
         """Say in a ledger, once, that its table has others too: earlier ones, and those that were accepted beside it since."""
-        if self._others:
-            earlier = ", ".join(sorted(other.anchor.ledger_id for other in self._others))
+        if others:
+            earlier = ", ".join(sorted(other.anchor.ledger_id for other in others))
             remark = f"{_ANOTHER}: their budgets add up. Earlier: {earlier}"
             if all(entry.purpose != remark for entry in ledger.entries()):
                 ledger.note(remark)
@@ -540,7 +623,9 @@ def find_ledger(
         sure = [*parts, content] if parts else [place]
         if ledger is None:
             known = _worth_knowing(record.of(mark for mark in sure if mark is not None)) or known
-    common: dict[str, Any] = {"evidence": tuple(evidence), "_record": record, "_marks": marks}
+    common: dict[str, Any] = {
+        "evidence": tuple(evidence), "_record": record, "_marks": marks, "_tables": tuple(tables), "_another": another,
+    }  # fmt: skip
     if ledger is not None:
         beside = None if (table := table_file(source)) is None else table.parent / file
         return _asked_for(
@@ -646,8 +731,9 @@ def _asked_for(
 def _has_another(others: Sequence[KnownLedger], *, asked: bool = False) -> LedgerMismatch:
     listed = ", ".join(str(item.path) for item in others)
     left_out = ", or leave --ledger out" if asked else ""
+    busy = "" if any(map(_paid, others)) else " that work under way is about to charge"
     return LedgerMismatch(
-        f"This table, or a copy of it, has another ledger: {listed}. Use that one (--ledger {others[0].path}{left_out}). "
+        f"This table, or a copy of it, has another ledger{busy}: {listed}. Use that one (--ledger {others[0].path}{left_out}). "
         "Two ledgers are two budgets, and what they promise adds up; if you mean it, consent with --another-ledger."
     )
 
@@ -670,12 +756,13 @@ def _standing(path: Path) -> _Standing | None:
 
 
 def _unshared(
-    record: KnownLedgers, tables: Iterable[tuple[bytes, ...]], path: Path
+    record: KnownLedgers, tables: Iterable[tuple[bytes, ...]], path: Path, *, under_way: bool = False
 ) -> tuple[KnownLedger, ...]:
     """Return the ledgers that paid for a table, where the one at ``path`` did not and nobody consented to have it beside them.
 
     That a ledger was once opened for a table, by a release that failed or was stopped before its first charge, makes it no ledger
     of the table: another may have paid in the meantime. One that paid for a table is its ledger from then on. Of linked tables each is asked about.
+    ``under_way`` counts those with which work is under way among those that paid.
     """
     standing = _standing(path)
     found: dict[str, KnownLedger] = {}
@@ -690,7 +777,7 @@ def _unshared(
             name = item.anchor.ledger_id
             if standing is not None and (name == standing.ledger_id or name in standing.accepted):
                 continue
-            if _paid(item):
+            if _paid(item) or (under_way and record.under_way(name)):
                 found.setdefault(name, item)
     return tuple(found.values())
 

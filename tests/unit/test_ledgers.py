@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import stat
+import time
 from pathlib import Path
 
 import pandas as pd
@@ -251,6 +252,87 @@ def test_work_that_charged_nothing_makes_no_ledger_of_the_table(tmp_path: Path, 
         with find_ledger(source, name="t", ledger=two).opened(**TERMS) as book:
             assert other_ledgers(book) == {first}  # told once, from its next use on
             assert len(book.entries()) == 2
+
+
+@pytest.mark.parametrize("kind", ["file", "database", "linked"])
+def test_work_under_way_keeps_other_ledgers_of_its_table_away(tmp_path: Path, kind: str) -> None:
+    """Both were found before either was charged: without a refusal each would pay its whole budget for the same table."""
+    source = _tables(tmp_path)[kind]
+    one, two, third = (find_ledger(source, name="t", ledger=tmp_path / f"{name}.ledger") for name in "123")
+    accepted = find_ledger(source, name="t", ledger=tmp_path / "4.ledger", another=True)
+    with one.opened(**TERMS) as book:
+        with (
+            pytest.raises(LedgerMismatch, match=r"work under way is about to charge: .*1\.ledger"),
+            two.opened(**TERMS),
+        ):
+            raise AssertionError("never reached")
+        assert not two.path.exists()
+        with accepted.opened(**TERMS) as further:
+            assert other_ledgers(further) == {book.ledger_id}
+        with one.opened(**TERMS) as same:  # several may share one
+            assert same.ledger_id == book.ledger_id
+    with two.opened(**TERMS) as book:  # nothing was charged, so nothing is in the way any more
+        book.charge(PureEvent(1.0), purpose="count")
+    with pytest.raises(LedgerMismatch, match=r"another ledger: .*2\.ledger"), third.opened(**TERMS):
+        raise AssertionError("never reached")
+    held = sorted(path.name for path in (user_folder() / "under-way").iterdir())
+    assert held == ["decision.lock"]
+
+
+def test_work_that_was_killed_before_its_first_charge_is_in_nobodys_way(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("a\n1\n")
+    one, two = (find_ledger(tmp_path / "t.csv", name="t", ledger=tmp_path / name) for name in ("1", "2"))
+    if (child := os.fork()) == 0:
+        with one.opened(**TERMS):
+            os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(child, 0)
+    assert len(list((user_folder() / "under-way").glob("*.*.lock"))) == 1
+    with two.opened(**TERMS) as book:
+        book.charge(PureEvent(1.0), purpose="count")
+    assert not list((user_folder() / "under-way").glob("*.*.lock"))
+
+
+def test_of_processes_that_begin_at_once_with_new_ledgers_one_is_charged(tmp_path: Path) -> None:
+    """Eight processes, each with a ledger of its own for one table, found before any of them begins; five times over."""
+    for turn in range(5):
+        folder = tmp_path / str(turn)
+        folder.mkdir()
+        (folder / "t.csv").write_text(f"a\n{turn}\n")
+        places = [find_ledger(folder / "t.csv", name="t", ledger=folder / f"{i}.ledger") for i in range(8)]
+        ready, start = os.pipe()
+        children = []
+        for place in places:
+            if (child := os.fork()) == 0:
+                os.close(start)
+                os.read(ready, 1)  # ends when the last writer does
+                code = 1
+                with contextlib.suppress(LedgerMismatch), place.opened(**TERMS) as book:
+                    time.sleep(0.1)  # as a table is read first: all others ask in this time
+                    book.charge(PureEvent(1.0), purpose="count")
+                    code = 0
+                os._exit(code)
+            children.append(child)
+        os.close(ready)
+        os.close(start)
+        codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+        assert sorted(codes) == [0, *[1] * 7]
+
+
+def test_a_ledger_is_not_chosen_while_another_process_chooses(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr("understudy.ledgers._PATIENCE", 0.05)
+    (tmp_path / "t.csv").write_text("a\n1\n")
+    place = find_ledger(tmp_path / "t.csv", name="t")
+    with (
+        known_ledgers().alone(),
+        pytest.raises(LedgerError, match="another process has been choosing"),
+        place.opened(**TERMS),
+    ):
+        raise AssertionError("never reached")
+    assert not place.path.exists()
+    (user_folder() / "under-way" / "decision.lock").unlink()
+    (user_folder() / "under-way" / "decision.lock").mkdir()
+    with pytest.raises(LedgerError, match="Nothing was charged"), place.opened(**TERMS):
+        raise AssertionError("never reached")
 
 
 def test_an_unused_ledger_in_the_default_place_is_refused_where_the_one_that_paid_is_gone(
