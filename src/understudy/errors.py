@@ -39,8 +39,10 @@ Each class has a ``code`` that never changes and is never given to another class
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
+from urllib.parse import unquote_plus
 
 __all__ = [
     "ApprovalMissing",
@@ -71,7 +73,38 @@ __all__ = [
     "UsageError",
     "WorkloadError",
     "WrongPairing",
+    "without_password",
 ]
+
+_PASSWORD = re.compile(
+    r"(?:pass(?:w|phrase|file)|pwd|scram_|secret|token|pin-value)[\w.-]*['\"]?\s*=(?!=)|[\w.+%-]{2,}:[^\s@/]+@|://[^\s/@]*:[^\n@]*@",
+    re.IGNORECASE,
+)
+_WITHHELD = "(the rest is withheld: it may hold a password)"
+
+
+def without_password(message: str) -> str:
+    """Return a message that ends where an address with a password begins.
+
+    Addresses with passwords are refused before anything is done with them (`understudy.schema.addresses.secret_in`). This is for those that somebody hands over as
+    something else, such as the name of a file. Everything behind is cut: where a password ends, only the driver knows.
+
+    Examples
+    --------
+    >>> without_password("There is no file 'host=db password=swordfish'. Check the path.")
+    "There is no file 'host=db (the rest is withheld: it may hold a password)"
+    >>> without_password("There is no file 'births.csv'. Check the path.")
+    "There is no file 'births.csv'. Check the path."
+    """
+    found = _PASSWORD.search(message)
+    if found is not None:
+        return message[: found.start()] + _WITHHELD
+    plain = message
+    while "%" in plain and (decoded := unquote_plus(plain)) != plain:
+        plain = decoded
+        if _PASSWORD.search(plain):
+            return _WITHHELD
+    return message
 
 
 class UnderstudyError(Exception):
@@ -79,6 +112,11 @@ class UnderstudyError(Exception):
 
     code: ClassVar[str] = "US-GENERAL-01"
     advice: ClassVar[str] = "Read the message; catch this class to catch every deliberate error."
+
+    def __init__(self, *said: Any, **named: Any) -> None:
+        super().__init__(
+            *(without_password(part) if isinstance(part, str) else part for part in said), **named
+        )
 
 
 class SchemaError(UnderstudyError, ValueError):

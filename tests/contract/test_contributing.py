@@ -132,6 +132,74 @@ def test_a_choice_that_is_told_as_planned_breaks_the_contract(tmp_path: Path) ->
     assert "some made before and some after a choice" in done.stdout
 
 
+ONE_FAULT = """
+from chain import Chain as Honest
+
+
+class Chain(Honest):
+    def _fit(self, curator, *, progress):
+        made = super()._fit(curator, progress=progress)
+        FAULT
+        return made
+"""
+
+
+@pytest.mark.parametrize(
+    ("fault", "causes"),
+    [
+        (
+            "{}['colour']",
+            [("KeyError: 'colour'", "one_fault.py:8; the mechanism raised this: mend that line")],
+        ),
+        (
+            "{}[budget_of] if (budget_of := type(curator.budget).__name__) == 'PureDP' else [][1]",
+            [
+                ("IndexError: list index", "one_fault.py:8; the mechanism raised this"),
+                ("KeyError: 'PureDP'", "one_fault.py:8; the mechanism raised this"),
+            ],
+        ),
+        (
+            "curator.counts(curator.domain.names[:1]) < 3",
+            [("SealedError: Sealed values cannot be compared", "one_fault.py:8; ")],
+        ),
+        (
+            "made.measurements.pop()",
+            [
+                ("AssertionError: assert 3 == 2", "the mechanism breaks this promise"),
+                ("ModelFileError: The history of the model", "the mechanism breaks this promise"),
+            ],
+        ),
+    ],
+    ids=["one line", "two ways", "seal", "promise"],
+)
+def test_many_failures_of_one_fault_end_in_a_line_for_each_cause(
+    tmp_path: Path, fault: str, causes: list[tuple[str, str]]
+) -> None:
+    env = _installed(tmp_path, "Add a mechanism")
+    (tmp_path / "one_fault.py").write_text(ONE_FAULT.replace("FAULT", fault), encoding="utf-8")
+    (info,) = tmp_path.glob("*.dist-info")
+    (info / "entry_points.txt").write_text(
+        "[understudy.methods]\nneighbour-chain = one_fault:Chain\n", encoding="utf-8"
+    )
+    (info / "top_level.txt").write_text("chain\none_fault\n", encoding="utf-8")
+    words = "-n0 -q -p no:cacheprovider --tb=short tests/contract/test_synthesizers.py -k neighbour-chain and (spends or tiny or no_record or choice_in)"
+    command = [sys.executable, "-m", "pytest", *words.split(" ", 7)]
+    done = subprocess.run(command, capture_output=True, text=True, env=env, cwd=ROOT)
+    assert done.returncode == 1, done.stdout + done.stderr
+    _, heading, summary = done.stdout.partition(f"{len(causes)} cause{'s' if len(causes) > 1 else ''} of ")
+    assert heading, done.stdout
+    failed = re.search(r"(\d+) failed", done.stdout)
+    assert failed is not None
+    assert summary.startswith(f"{failed[1]} failures of the contract")
+    counted = [int(number) for number in re.findall(r"^\d+\. (\d+) x ", summary, re.MULTILINE)]
+    assert sum(counted) == int(failed[1])  # none is left out
+    assert counted == sorted(counted, reverse=True)
+    for said, advice in causes:
+        assert said in summary
+        assert advice in summary
+    assert "alone: pytest -n0 -x --tb=short 'tests/contract/test_synthesizers.py::" in summary
+
+
 FAULTY = """
 import helper
 from chain import Chain as Honest

@@ -88,7 +88,7 @@ def test_whose_the_rows_are_need_not_be_said_twice(folder):
         "--method",
         "independent",
     )
-    assert "(column 'patient', at most 10 rows each)" in " ".join(run("plan", *words).split())
+    assert "at most 10 rows of each person are counted" in " ".join(run("plan", *words).split())
     run("synth", folder / "stays.csv", *words, "--out", folder / "out.csv")
     assert pd.read_csv(folder / "out.csv")["patient"].duplicated().any()
     assert "--flat" in run("plan", *words[:2], *BUDGET, "--method", "independent", code=2)
@@ -180,7 +180,7 @@ def test_a_plan_says_what_the_choice_of_rows_costs(folder):
     )
     told = run(*words, "--max-rows-per-person", "auto", "--json")
     planned = json.loads(told[told.index("{") :])
-    assert "at most 64 rows each" in planned["guarantee"]
+    assert "at most 64 rows of each person are counted" in planned["guarantee"]
     assert any("counts people by their number of rows" in note for note in planned["notes"])
     assert any("shown for 4 rows" in note for note in planned["notes"])
     assert not any("Rows are cut" in note for note in planned["notes"])

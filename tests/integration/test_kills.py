@@ -116,14 +116,14 @@ def test_a_killed_driver_goes_on_and_pays_once(request, tmp_path, engine, spec, 
 COUNTING = """
 import os, signal, sys
 from functools import partial
-import understudy.workflow.synthesis as synthesis
+from understudy.workflow.synthesis import running
 from understudy.cli.main import run
 from understudy.data.counting.counting import MarginalCounter
 from understudy.data.files import checkpoint, spool
 
 checkpoint.SAVE_SECONDS = 0.0
 spool.LEAF_ROWS, spool.LEAF_MOST, spool.SEGMENT_ROWS, spool.ROWS_AT_ONCE = 64, 128, 4, 50
-synthesis.read_table = partial(synthesis.read_table, max_memory_mb=0)
+running.read_table = partial(running.read_table, max_memory_mb=0)
 left = int(sys.argv.pop(1))
 
 def then_killed(function):

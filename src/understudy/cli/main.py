@@ -16,7 +16,15 @@ import typer
 from understudy._system import require_posix
 from understudy.cli.entry import INTERRUPTED as _INTERRUPTED
 from understudy.cli.exits import Exit
-from understudy.errors import BudgetError, LedgerError, OutputError, UnderstudyError, UsageError, place_of
+from understudy.errors import (
+    BudgetError,
+    LedgerError,
+    OutputError,
+    UnderstudyError,
+    UsageError,
+    place_of,
+    without_password,
+)
 
 app = typer.Typer(
     name="understudy",
@@ -208,7 +216,9 @@ def _run() -> None:
         raise SystemExit(Exit.FAULT) from None
     except PermissionError as closed:
         named = closed.filename if isinstance(closed.filename, str | Path) else "a file or folder"
-        message = f"{str(named)!r} may not be reached by this user. Check its permissions and those of the folders above it."
+        message = without_password(
+            f"{str(named)!r} may not be reached by this user. Check its permissions and those of the folders above it."
+        )
         log("error", "error", code="permission", message=message)
         sys.stderr.write(f"error: {message}\n")
         raise SystemExit(Exit.INPUT) from None
@@ -262,7 +272,7 @@ def _misunderstood(error: Any) -> Exit:
         return Exit.USAGE
     context = getattr(error, "ctx", None)
     where = "understudy" if context is None else context.command_path
-    said = error.format_message().rstrip(".")
+    said = without_password(error.format_message().rstrip("."))
     if "Missing option" in said and "'--unit'" in said:
         said += ": who is protected. One row per person: --unit add-remove; several rows of a person: also --id-column and --max-rows-per-person"
     elif getattr(error, "option_name", "") == "--plan" and where.endswith(" synth"):

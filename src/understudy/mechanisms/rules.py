@@ -35,7 +35,8 @@ from understudy.engine.record_fitting.records import Allowed
 from understudy.errors import ConstraintError, DomainTooLarge
 from understudy.schema import Clique, Constraint, Schema
 from understudy.schema.constraints.conditions import Mapped
-from understudy.schema.constraints.joint import JointValues, effort_counted
+from understudy.schema.constraints.joint import JointValues
+from understudy.schema.constraints.solving import effort_counted
 from understudy.schema.problems import MAX_CELLS
 
 __all__ = [

@@ -65,8 +65,8 @@ class Unit:
     1
     >>> Unit.replace_one().histogram_l2
     1.4142135623730951
-    >>> print(Unit.replace_person("patient", max_rows=3).describe())
-    replace one person (column 'patient', at most 3 rows each)
+    >>> print(Unit.replace_person("patient", max_rows=3).describe().partition(":")[0])
+    replace one person (column 'patient'
     """
 
     relation: Relation
@@ -194,12 +194,42 @@ class Unit:
         return self.histogram_l1
 
     def describe(self) -> str:
-        """Return the unit in words."""
-        verb = "add or remove" if self.relation == "add-remove" else "replace"
+        """Return the unit in words: who is protected and, of a person with many rows, how many are counted and what becomes of the rest.
+
+        Examples
+        --------
+        >>> print(Unit.add_remove_person("patient", max_rows=3).describe().partition(": ")[2])
+        all rows of that person in the private table; at most 3 rows of each person are counted, chosen at random, and the rest is not)
+        """
         if self.id_column is None:
-            return f"{verb} one row"
+            return f"{self._verb} one row"
+        rows = (
+            "1 row of each person is"
+            if self.max_rows == 1
+            else f"at most {self.max_rows} rows of each person are"
+        )
+        return (
+            f"{self._verb} one person (column {self.id_column!r}: all rows of that person in the private table; {rows} counted, "
+            "chosen at random, and the rest is not)"
+        )
+
+    @property
+    def earlier_words(self) -> tuple[str, ...]:
+        """What earlier versions wrote in place of :meth:`describe`: certificates that say it go on verifying.
+
+        Examples
+        --------
+        >>> Unit.replace_person("patient", max_rows=3).earlier_words
+        ("replace one person (column 'patient', at most 3 rows each)",)
+        """
+        if self.id_column is None:
+            return ()
         rows = "row" if self.max_rows == 1 else "rows"
-        return f"{verb} one person (column {self.id_column!r}, at most {self.max_rows} {rows} each)"
+        return (f"{self._verb} one person (column {self.id_column!r}, at most {self.max_rows} {rows} each)",)
+
+    @property
+    def _verb(self) -> str:
+        return "add or remove" if self.relation == "add-remove" else "replace"
 
     def describe_entity(self) -> str:
         """Return the unit in words where it is an entity with all its rows, of which so many event records are counted.
@@ -209,9 +239,8 @@ class Unit:
         >>> print(Unit.add_remove_person("patient", max_rows=3).describe_entity())
         add or remove one patient with all rows, of which 3 event records are counted
         """
-        verb = "add or remove" if self.relation == "add-remove" else "replace"
         records = "record is" if self.max_rows == 1 else "records are"
-        return f"{verb} one {self.id_column} with all rows, of which {self.max_rows} event {records} counted"
+        return f"{self._verb} one {self.id_column} with all rows, of which {self.max_rows} event {records} counted"
 
     def describe_cut(self) -> str:
         """Say what a fit of rows does to people with more rows than the unit allows; empty where every row is its own unit.

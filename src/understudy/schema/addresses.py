@@ -1,4 +1,4 @@
-"""Addresses of databases that hold a secret: files that are passed around must not.
+"""Addresses of databases: what one is, and which hold a secret, as files that are passed around must not.
 
 A schema file, a specification and a source in Python may name a database. What is refused, and in which words, is the same for all of them.
 """
@@ -8,17 +8,31 @@ from __future__ import annotations
 import re
 from urllib.parse import unquote_plus, urlsplit
 
-__all__ = ["secret_in"]
+__all__ = ["is_address", "secret_in"]
 
 _SECRET = re.compile(
-    r"pass|pwd|secret|token|credential|private|signature|authorization|bearer"
+    r"pass|pwd|secret|token|credential|private|signature|authorization|bearer|scram"
     r"|(?:api|access|account|shared|master|encryption|auth|storage)key"
 )
 """In the name of an option, in small letters and without punctuation: ``fs.azure.account.key.NAME`` is ``fsazureaccountkeyname``."""
-_SECRET_PARTS = frozenset({"sas", "sig", "jwt", "pw"})
+_SECRET_PARTS = frozenset({"sas", "sig", "jwt", "pin", "pw"})
 """The same, where only a whole part of the name counts."""
 _OPTION = re.compile(r"([^=?&;#,/\s]+)\s*=")
 _PASSWORD = re.compile(r"//[^/?#@\s]*:[^/?#@\s]*@")
+_SETTING = re.compile(
+    r"(?:^|[\s;?&'\"(])(host|hostaddr|port|dbname|database|user|username|uid|server|driver|service|servicefile|options|application_name|connect_timeout"
+    r"|client_encoding|target_session_attrs|channel_binding|krbsrvname|gssencmode|ssl\w+|oauth_\w+)[\"']?\s*=(?!=)",
+    re.IGNORECASE,
+)
+"""A setting of a connection as client libraries read it: ``host=db``, ``User = 'a b'``, ``{Driver=...;Uid=...}``."""
+_SECRET_SETTING = re.compile(
+    r"(?:^|[\s;?&'\"(/\\])(?:(?:ssl)?pass(?:wd|word|phrase|file)|pwd|scram_\w+|oauth_\w*secret)[\"']?\s*=(?!=)",
+    re.IGNORECASE,
+)
+"""A setting of which one is enough to tell a connection from the name of a file."""
+_USER = re.compile(r"\s*['\"]?[\w.+%-]{2,}:[^\n]*@")
+"""A user and a password before a host: more than a letter, so that it is no drive."""
+_BEFORE_HOST = re.compile(r"[^/?#]*:[^/?#]*@")
 _LAYERS = 5
 """How often an address is decoded at most; one that is encoded more often hides something."""
 _ADVICE = (
@@ -26,6 +40,34 @@ _ADVICE = (
     "a service in PGSERVICEFILE), for others their own environment variables and files. Change the password if "
     "this address was stored or logged."
 )
+
+
+def is_address(text: str) -> bool:
+    """Say whether a text is meant as an address of a database rather than as the name of a file, however it is spelled.
+
+    It holds ``://``, or a user with a password before a host, or settings as the client library of PostgreSQL reads them.
+
+    Examples
+    --------
+    >>> is_address("host=db user=clerk"), is_address(" postgresql://db/registry"), is_address("clerk:swordfish@db")
+    (True, True, True)
+    >>> is_address("births.csv"), is_address("births/host=north/part.parquet"), is_address("C:\\\\a@b.csv")
+    (False, False, False)
+    """
+    for written in _written(text):
+        if "://" in written or _USER.match(written) or _SECRET_SETTING.search(written):
+            return True
+        if len({name.lower() for name in _SETTING.findall(written)}) > 1:
+            return True
+    return False
+
+
+def _written(text: str) -> list[str]:
+    """Return a text as it is and as it is decoded, layer by layer; more than `_LAYERS` of them where it is encoded more often."""
+    written = [text]
+    while len(written) <= _LAYERS and (plain := unquote_plus(written[-1])) != written[-1]:
+        written.append(plain)
+    return written
 
 
 def secret_in(address: str) -> str:
@@ -41,15 +83,14 @@ def secret_in(address: str) -> str:
     >>> secret_in("postgresql://clerk:swordfish@db.example/registry").partition(".")[0]
     'The address of the database holds a password'
     """
-    written = [address]
-    while len(written) <= _LAYERS and (plain := unquote_plus(written[-1])) != written[-1]:
-        written.append(plain)
+    written = _written(address)
     if len(written) > _LAYERS:
         return "The address of the database is percent-encoded several times over. Write it plainly; it is not shown."
     after = address.split("://", 1)[-1]
     host = re.split(r"[/?#]", after, maxsplit=1)[0]
     user = unquote_plus(host.rpartition("@")[0])
-    if re.search(r":[^@]*@", after) or ":" in user or any(_PASSWORD.search(text) for text in written):
+    before_host = any(_BEFORE_HOST.match(text.split("://", 1)[-1]) for text in written)
+    if re.search(r":[^@]*@", after) or ":" in user or before_host or any(map(_PASSWORD.search, written)):
         return f"The address of the database holds a password. {_ADVICE}"
     names = [name for text in written for name in _OPTION.findall(text.split("://", 1)[-1])]
     if any(_is_secret(name) for name in names):

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from understudy.errors import SchemaError
-from understudy.schema.addresses import secret_in
+from understudy.schema.addresses import is_address, secret_in
 from understudy.schema.entities import DEFAULT_MAX_EVENTS, MOST_EVENTS, ORPHANS, Entity
 from understudy.schema.problems import did_you_mean, raise_problems
 
@@ -506,7 +506,7 @@ def _wrong_parts(parent: Mapping[str, Any], child: Mapping[str, Any], listed: li
 
 def _wrong_source(source: object, place: str) -> list[str]:
     """Return what is wrong with where a table is said to be."""
-    if isinstance(source, str) and ("://" in source or "%" in source):
+    if isinstance(source, str) and (is_address(source) or "%" in source):
         problem = secret_in(source)  # an address where a file was wanted must not be kept either
         if problem:
             return [f"{place}.source: {problem}"]
@@ -527,7 +527,7 @@ def _wrong_source(source: object, place: str) -> list[str]:
         if not (isinstance(source.get(key), str) and source[key].strip())
     ]
     for key, text in source.items():
-        problem = secret_in(text) if isinstance(text, str) and (key != "table" or "://" in text) else ""
+        problem = secret_in(text) if isinstance(text, str) and (key != "table" or is_address(text)) else ""
         if problem:
             wrong.append(f"{place}.source.{key}: {problem}")
     if not isinstance(source.get("immutable", False), bool):

@@ -15,6 +15,7 @@ from understudy.workflow.choice import AUTO, Choice, choose
 from understudy.workflow.delivery import Delivery, check_memory
 from understudy.workflow.learning import discover_schema, plan_discover
 from understudy.workflow.paid import Unfinished
+from understudy.workflow.payment import Payment
 from understudy.workflow.publication import (
     Measured,
     Publication,
@@ -25,7 +26,6 @@ from understudy.workflow.publication import (
 )
 from understudy.workflow.synthesis import (
     Fit,
-    Payment,
     PlannedSynthesis,
     Synthesis,
     described_by,

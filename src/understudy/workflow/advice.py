@@ -29,7 +29,7 @@ from understudy.workflow.rehearsing import (
     ExpectedErrors,
     Rehearsal,
 )
-from understudy.workflow.synthesis import mechanism_for
+from understudy.workflow.synthesis.fits import mechanism_for
 from understudy.workflow.wishes import MOST_SECONDS, Answer, Wish, answer, percent, with_epsilon
 
 __all__ = ["TYPICAL_FACTOR", "Advice", "advise"]

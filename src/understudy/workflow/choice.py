@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from understudy.errors import UnderstudyError
-from understudy.marginals import Workload, all_kway
+from understudy.marginals import Workload, all_kway, parse_workload
 from understudy.mechanisms import Synthesizer, create
 from understudy.mechanisms.graphs.privsyn import share_power
 from understudy.mechanisms.levels import working_schema
@@ -24,7 +24,7 @@ from understudy.mechanisms.rounds import expected_absolute_noise
 from understudy.privacy import Accounting, Budget, Unit, noise_for
 from understudy.schema import Domain, Schema
 
-__all__ = ["AUTO", "CHOICE_RULE", "Choice", "Facts", "choose", "predicting"]
+__all__ = ["AUTO", "CHOICE_RULE", "Choice", "Facts", "choose", "predicting", "workload_of"]
 
 AUTO = "auto"
 """What users type for a mechanism that is to be chosen."""
@@ -295,3 +295,14 @@ def predicting(domain: Domain, column: str, *, weight: float = TARGET_WEIGHT) ->
     domain.index(column)
     cliques = all_kway(domain, 3).cliques
     return Workload(domain, cliques, tuple(weight if column in clique else 1.0 for clique in cliques))
+
+
+def workload_of(
+    schema: Schema, workload: str | Workload | None, target: str | None, error: type[UnderstudyError]
+) -> Workload | None:
+    """Return the marginals that matter, or None where nobody said."""
+    if target is None:
+        return parse_workload(schema.domain, workload) if isinstance(workload, str) else workload
+    if workload is not None:
+        raise error("Give a workload or a column to predict (--target, target), not both.")
+    return predicting(schema.domain, target)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from understudy.ledgers import LedgerPlace
-    from understudy.workflow.synthesis import Fit
+    from understudy.workflow.synthesis.fits import Fit
 
 __all__ = [
     "Delivery",

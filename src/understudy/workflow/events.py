@@ -40,14 +40,16 @@ from understudy.privacy.facts import check_facts
 from understudy.schema import Schema
 from understudy.schema.entities import Entity, event_schema, level_problems, with_entity
 from understudy.schema.linked import Register, read_linked_file, read_register, register_package
+from understudy.workflow.choice import workload_of
 from understudy.workflow.hold_out import divided, keep_hold_out
 from understudy.workflow.hold_out import hold_out_file as where_kept
 from understudy.workflow.paid import paid_work, work_facts
+from understudy.workflow.payment import ADVICE, Payment, check_before_reading
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from understudy.workflow.synthesis import Fit, Payment, Synthesis
+    from understudy.workflow.synthesis import Fit, Synthesis
 
 __all__ = [
     "PlannedRegister",
@@ -281,8 +283,6 @@ def _workloads(
     A rule (all pairs, or all that hold a column) is applied to each table. Marginals that are listed one by one and span two tables of events are refused: what goes with what within an
     entity is not known across tables.
     """
-    from understudy.workflow.synthesis import workload_of
-
     own = [
         schema.select([name for name in schema.names if name not in beside.values()])
         for schema, beside in zip(schemas, register.numbers, strict=True)
@@ -364,7 +364,7 @@ def synthesize_register(
     In: private. Out: public. :mod:`understudy.data.linked` says why one entity changes the records of each table by no more than the unit says; the fits are charged one after the other.
     """
     from understudy.release.spec.facts import register_facts
-    from understudy.workflow.synthesis import ADVICE, Payment, Synthesis, check_before_reading
+    from understudy.workflow.synthesis.running import Synthesis
 
     payment = payment or Payment()
     planned = plan_register(

@@ -14,7 +14,7 @@ from understudy.curator import remember_measured, require_measured, table_facts
 from understudy.data.output import require_apart, require_writable
 from understudy.discovery import Discovery, DiscoveryPlan, NothingDiscovered
 from understudy.errors import UsageError
-from understudy.ledgers import LedgerPlace, find_ledger
+from understudy.ledgers import LedgerPlace
 from understudy.mechanisms import Progress, no_progress
 from understudy.privacy import Budget, Ledger, Unit
 from understudy.privacy.facts import Facts, check_facts
@@ -23,7 +23,7 @@ from understudy.privacy.ledger.ledger import LedgerGuarantee
 from understudy.schema import Schema
 from understudy.workflow.measuring import Discover, ask_about_people, discovering
 from understudy.workflow.paid import Unfinished, paid_work
-from understudy.workflow.synthesis import ADVICE, Payment, check_before_reading, name_of
+from understudy.workflow.payment import ADVICE, Payment, check_before_reading, name_of
 
 __all__ = ["Learnt", "PlannedDiscovery", "discover_schema", "plan_discover"]
 
@@ -217,18 +217,9 @@ def plan_discover(
     )
     shares = step.shares(budget)
     plan = step.plan(unit, shares)
-    place = None
-    if not isinstance(payment.ledger, Ledger):
-        name = name_of(table)
-        assert payment.ledger is None or isinstance(payment.ledger, Path)
-        place = find_ledger(
-            table,
-            name=name,
-            label=payment.table_name or name,
-            ledger=payment.ledger,
-            evidence=[] if out is None else [out.parent],
-            another=payment.another,
-        )
+    assert payment.ledger != "memory"
+    place = payment.place(table, evidence=[] if out is None else [out.parent])
+    if place is not None:
         require_writable(place.path, what="ledger")
     if out is not None:
         require_writable(out, what="schema file")

@@ -30,7 +30,7 @@ from understudy.schema.problems import did_you_mean, listing
 
 if TYPE_CHECKING:
     from understudy.workflow.paid import PaidWork
-    from understudy.workflow.synthesis import Fit
+    from understudy.workflow.synthesis.fits import Fit
 
 __all__ = [
     "Continued",

@@ -21,7 +21,7 @@ from understudy.privacy.invariants import NO_CONSENT, Consent
 from understudy.privacy.ledger.ledger import LedgerGuarantee
 from understudy.schema import Schema
 from understudy.schema.spreadsheets import formula_warnings
-from understudy.workflow.synthesis import ADVICE, Payment, check_before_reading
+from understudy.workflow.payment import ADVICE, Payment, check_before_reading
 
 if TYPE_CHECKING:
     from understudy.release.accounted import AccountedMeasure

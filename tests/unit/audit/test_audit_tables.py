@@ -21,6 +21,7 @@ from understudy.audit import (
     audit_summary,
 )
 from understudy.audit.releases import LOOP, _player, neighbour_frames
+from understudy.privacy import Unit
 from understudy.release.spec.spec import Spec
 
 PURE, APPROXIMATE = Claim("epsilon", 2.0, 0.0, ""), Claim("epsilon", 2.5191, 0.05, "")
@@ -28,7 +29,7 @@ KEPT, BROKEN = Tally(1_200, 1_200, 1_030, 600, 515, 85), Tally(1_200, 1_200, 1_1
 
 
 def found(name: str, tally: Tally = KEPT, claim: Claim = PURE, *, focus: bool = True, **more: Any) -> Audit:
-    unit = "add or remove one person (column 'p', at most 2 rows each)"
+    unit = Unit.add_remove_person("p", max_rows=2).describe()
     return Audit(name, "a pair", unit, claim, "an attacker", tally, focus, 0.1, **more)
 
 

@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
+import sys
+
+import pandas as pd
 import pytest
 
+import understudy
+from understudy.cli.main import run
 from understudy.cli.options import parse_source
 from understudy.data import Database, is_database, read_table
 from understudy.data.sql.session import changed, explain
 from understudy.data.sql.source import parts_of_name
-from understudy.errors import DataError, UsageError
+from understudy.errors import DataError, UnderstudyError, UsageError, without_password
 from understudy.ledgers import ledger_name
+from understudy.release.spec.spec import Spec
 from understudy.schema import Integer, Schema
 
+SPEC = {
+    "name": "births",
+    "source": {"path": "t.csv"},
+    "schema": "schema.yaml",
+    "unit": "add-remove",
+    "public": {"row_count": {"epsilon": 2}},
+    "synthesizers": [{"method": "independent"}],
+    "acceptance": {"form": "pass-only", "epsilon": 2, "criteria": [{"name": "cells", "kind": "max-marginal-error", "threshold": 0.5}]},
+    "selection": {"rule": "single"},
+    "budget": {"total": {"epsilon": 8}, "model": {"epsilon": 4}},
+}  # fmt: skip
 SCHEMA = Schema(columns=(Integer("a", minimum=0, maximum=1),))
 
 
@@ -101,6 +118,136 @@ def test_secrets_are_found_however_they_are_written(address):
     with pytest.raises(DataError) as caught:
         Database(url=address, table="births")
     assert "hunter2" not in str(caught.value)
+
+
+CONNECTIONS = (
+    # what PostgreSQL's client library reads, as people write it
+    "host=db.example dbname=registry user=clerk password=hunter2",
+    "host = db.example password = hunter2",
+    "host=db password='hunter2 b' user=clerk",
+    r"host=db password=a\'hunter2 user=clerk",
+    "password='hunter2",
+    "host='db' \"password\"=hunter2",
+    "host=db\tpassword=a@hunter2",
+    "host=db\npassword=hunter2",
+    "PASSWORD=hunter2 host=db",
+    "password=hunter2",
+    "pass%77ord=hunter2 host=db",
+    "host=db sslpassword=hunter2",
+    "host=db passfile=hunter2",
+    "host=db scram_client_key=hunter2",
+    "host=db sslkey='pkcs11:object=k;pin-value=hunter2'",
+    "host=db dbname='postgresql://clerk:hunter2@db/registry'",
+    # addresses that are not quite one
+    " postgresql://clerk:hunter2@db/registry",
+    "'postgresql://clerk:hunter2@db/registry'",
+    "postgresql:/clerk:hunter2@db/registry",
+    "clerk:hunter2@db/registry",
+    "clerk%3Ahunter2%40db/registry",
+    "jdbc:postgresql://db/registry?user=clerk&password=hunter2",
+    "DATABASE_URL=postgresql://clerk:hunter2@db/registry",
+    "Driver={PostgreSQL};Server=db;Uid=clerk;Pwd=hunter2;",
+    # addresses
+    "postgresql://db/registry?user=clerk&sslpassword=a%40hunter2",
+    "postgresql://db/registry?scram_server_key=hunter2",
+    "postgresql://clerk:p'q@hunter2@db/registry",
+    "postgresql://clerk:hunter2#@db/registry",
+)
+"""Each holds a password."""
+
+
+def _told(action):
+    """Everything that an action says: its error with all that led to it, or what it returned."""
+    with pytest.raises(UnderstudyError) as caught:
+        action()
+    error, said = caught.value, []
+    while error is not None:
+        said.append(f"{error!s} {error!r} {error.args} {vars(error)}")
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    return " ".join(said)
+
+
+@pytest.mark.parametrize("text", CONNECTIONS)
+def test_a_password_is_not_shown_whatever_it_is_handed_over_as(text, tmp_path, monkeypatch):
+    """A table, a schema, a prior, a source of a specification: all of them take names of files too, and used to show them."""
+    monkeypatch.chdir(tmp_path)
+    schema = Schema.parse("columns: [{name: a, kind: boolean}]")
+    schema.write("schema.yaml")
+    pd.DataFrame({"a": [True, False]}).to_csv("t.csv", index=False)
+    paid = {"epsilon": 1.0, "unit": "add-remove", "ledger": "memory"}
+    spec = Spec.from_dict(SPEC, where=tmp_path)
+    actions = {
+        "table": lambda: read_table(text, schema),
+        "address": lambda: Database(url=text, table="births"),
+        "fit": lambda: understudy.synthesize(text, schema=schema, **paid),
+        "schema": lambda: understudy.synthesize("t.csv", schema=text, **paid),
+        "prior": lambda: understudy.synthesize("t.csv", schema=schema, prior=text, **paid),
+        "discovery": lambda: understudy.synthesize(text, discover=0.5, **paid | {"delta": 1e-6}),
+        "evaluation": lambda: understudy.evaluate(text, "t.csv", schema=schema),
+        "release": lambda: understudy.publish(spec, source=text),
+        "path": lambda: Spec.from_dict(SPEC | {"source": {"path": text}}, where=tmp_path),
+        "database": lambda: Spec.from_dict(
+            SPEC | {"source": {"database": {"url": text, "table": "births"}}}, where=tmp_path
+        ),
+    }
+    for what, action in actions.items():
+        assert "hunter2" not in _told(action), what
+    before = {path.name for path in tmp_path.iterdir()}
+    assert before == {"schema.yaml", "t.csv"}  # no ledger and no state is called by it
+
+
+@pytest.mark.parametrize("text", CONNECTIONS[:8] + CONNECTIONS[-2:])
+def test_a_password_is_no_name_of_a_table(text):
+    with pytest.raises(DataError) as caught:
+        Database(url="postgresql:///registry", table=text)
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", CONNECTIONS)
+def test_messages_end_where_a_password_could_begin(text):
+    """Whatever a message quotes: the last of several guards, for those who forget the others."""
+    for said in (text, repr(text), f"There is no file {text!r}. Check the path."):
+        assert "hunter2" not in without_password(said)
+        assert "hunter2" not in str(DataError(f"Wrong: {said}."))
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "sigma (-1.0) must be positive.",
+        "The rule \"password == 'x' or token != 3\" names no column.",
+        "Made on 2026-11-19 23:41:00 by anna@registry.example.",
+        "Use postgresql://user@host:5432/dbname, not a password in it.",
+        "100% of epsilon=1 is spent; rho=0.04 remains.",
+        "C:\\data\\a@b.csv is no file.",
+    ],
+)
+def test_other_messages_stay_as_they_are(said):
+    assert without_password(said) == said
+
+
+def test_a_connection_without_a_password_is_told_how_it_is_written():
+    with pytest.raises(DataError, match="postgresql://user@host/dbname"):
+        Database(url="host=db user=clerk dbname=registry", table="births")
+    with pytest.raises(DataError, match="name of a table"):
+        read_table("host=db user=clerk dbname=registry", Schema.parse("columns: [{name: a, kind: boolean}]"))
+
+
+@pytest.mark.parametrize("words", [["synth", "{}"], ["schema", "check", "s.yaml", "{}"], ["ledger", "show", "{}"], ["synth", "t.csv", "{}"], ["verify", "{}"]])  # fmt: skip
+def test_the_command_line_and_its_log_show_no_password(words, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "s.yaml").write_text("columns: [{name: a, kind: boolean}]\n", encoding="utf-8")
+    for text in CONNECTIONS:
+        given = [word.replace("{}", text) for word in words]
+        monkeypatch.setattr(sys, "argv", ["understudy", "--log-json", "log.json", *given])
+        with pytest.raises(SystemExit) as stop:
+            run()
+        assert stop.value.code
+        shown = capsys.readouterr()
+        assert "error:" in shown.err
+        assert "hunter2" not in shown.out + shown.err, text
+    log = tmp_path / "log.json"
+    assert not log.exists() or "hunter2" not in log.read_text(encoding="utf-8")
 
 
 def test_a_secret_in_the_address_of_a_file_is_refused_too():

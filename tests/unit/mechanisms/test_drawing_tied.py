@@ -10,7 +10,7 @@ import understudy
 from understudy.errors import ConstraintError
 from understudy.mechanisms.rules import effect_of_rules, require_possible
 from understudy.schema import Categorical, Date, Integer, Ordinal, Real, Schema
-from understudy.schema.constraints import joint
+from understudy.schema.constraints import joint, listing, solving
 from understudy.schema.constraints.joint import JointValues
 
 MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December")  # fmt: skip
@@ -233,7 +233,7 @@ def test_columns_that_are_only_compared_are_drawn_given_those_of_the_list() -> N
     made = understudy.synthesize(
         real, schema=described, epsilon=100.0, delta=1e-6, unit="add-remove", method="mst", ledger="memory", rows=10, seed=1
     )  # fmt: skip
-    with joint.effort_counted(1e8) as effort:  # without lists, 4e9 cells for half as many rows
+    with solving.effort_counted(1e8) as effort:  # without lists, 4e9 cells for half as many rows
         frame = made.model.sample(ROWS, seed=3)
     assert effort.spent > 0
     assert described.holds_raw(frame).all()
@@ -299,7 +299,7 @@ def test_lists_of_some_columns_and_the_solver_find_what_a_list_of_all_has(
     every = np.meshgrid(*(np.arange(c.size) for c in used), indexing="ij")
     codes = {c.name: part.ravel() for c, part in zip(used, every, strict=True)}
     brute = _obeyed_by_values(described, codes)
-    monkeypatch.setattr(joint, "_MOST_LISTED", 400)
+    monkeypatch.setattr(listing, "_MOST_LISTED", 400)
     fresh = JointValues(group.columns, group.rules)
     assert fresh.listing is None
     assert fresh.listed
@@ -323,7 +323,7 @@ def test_more_values_than_are_tried_leave_the_question_to_the_solver_where_it_is
     every = np.meshgrid(*(np.arange(c.size) for c in columns), indexing="ij")
     codes = {c.name: part.ravel() for c, part in zip(columns, every, strict=True)}
     brute = _obeyed_by_values(described, codes)
-    monkeypatch.setattr(joint, "_MOST_LISTED", 200)
+    monkeypatch.setattr(listing, "_MOST_LISTED", 200)
     monkeypatch.setattr(joint, "_SEARCHES", 2)
     fresh = JointValues(described.tied_values[0].columns, described.rules)
     assert fresh.listing is None

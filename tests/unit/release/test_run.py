@@ -211,7 +211,17 @@ def test_a_release_pays_for_an_estimate_of_the_rows_that_its_cut_leaves_out(tmp_
     assert spent(ledger) <= 100
     assert found.describe() in markdown(readme(result, files={}))
     path = write_bundle(result, tmp_path / "out")
-    assert verify_bundle(path)["rows_lost"] == found.to_dict()
+    document = verify_bundle(path)
+    assert document["rows_lost"] == found.to_dict()
+    whom = "all rows of that person in the private table; at most 2 rows of each person are counted, chosen at random, and the rest is not"
+    old = "add or remove one person (column 'person', at most 2 rows each)"  # as version 0.1 wrote it
+    promised = document["guarantee"]
+    assert whom in promised["words"]
+    for said, right in ((old, True), (old.replace("2", "1"), False)):
+        words = promised["words"].replace(promised["neighbours"], said)
+        problems = Problems("in earlier words")
+        _check_guarantee(document | {"guarantee": promised | {"words": words, "neighbours": said}}, problems)
+        assert bool(problems) is not right
     report = (path / "report.html").read_text(encoding="utf-8")
     assert "The cut to 2 rows of a person leaves out about" in report
     assert "counts as one with 2" in report

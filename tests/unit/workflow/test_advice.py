@@ -145,8 +145,8 @@ def test_a_rehearsal_reads_no_table_and_makes_no_ledger(
         raise AssertionError("a table was read or a ledger made")
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("understudy.workflow.synthesis.read_table", never)
-    monkeypatch.setattr("understudy.workflow.synthesis.find_ledger", never)
+    monkeypatch.setattr("understudy.workflow.synthesis.running.read_table", never)
+    monkeypatch.setattr("understudy.workflow.payment.find_ledger", never)
     monkeypatch.setattr(Ledger, "create", never)
     advise(SCHEMA, unit="add-remove", method="mst", epsilon=1.0, rows=1_000)
     assert not list(tmp_path.iterdir())

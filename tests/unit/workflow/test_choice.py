@@ -372,7 +372,7 @@ def test_a_choice_for_a_measured_schema_goes_on_by_the_same_rule_alone(
         synthesize(**asked, progress=stop)
     before = _entries(tmp_path)
     with monkeypatch.context() as patch:
-        patch.setattr("understudy.workflow.synthesis.CHOICE_RULE", 99)
+        patch.setattr("understudy.workflow.synthesis.running.CHOICE_RULE", 99)
         with pytest.raises(
             LedgerError, match=rf"interrupted \(chosen by rule {choice.CHOICE_RULE} for the measured schema"
         ):

@@ -281,7 +281,8 @@ def test_other_facts_need_the_consent_of_the_owner_before_the_table_is_read(
     smaller = type(SCHEMA)(columns=SCHEMA.columns[:2])
     with monkeypatch.context() as patch:
         patch.setattr(
-            "understudy.workflow.synthesis.read_table", lambda *_, **__: pytest.fail("a record was read")
+            "understudy.workflow.synthesis.running.read_table",
+            lambda *_, **__: pytest.fail("a record was read"),
         )
         with pytest.raises(LedgerMismatch):
             made(table, schema=smaller)
@@ -294,7 +295,7 @@ def test_a_ledger_that_is_handed_over_is_asked_before_the_table_is_read(
     ledger = Ledger.in_memory(budget=PureDP(5.0), unit=Unit.add_remove(), table="t")
     made(FRAME, ledger=ledger)
     monkeypatch.setattr(
-        "understudy.workflow.synthesis.read_table", lambda *_, **__: pytest.fail("a record was read")
+        "understudy.workflow.synthesis.running.read_table", lambda *_, **__: pytest.fail("a record was read")
     )
     with pytest.raises(LedgerMismatch):
         made(FRAME, ledger=ledger, schema=type(SCHEMA)(columns=SCHEMA.columns[:2]))

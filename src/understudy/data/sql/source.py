@@ -8,7 +8,7 @@ from pathlib import Path
 
 from understudy.data.files.stream import PARQUET_SUFFIXES
 from understudy.errors import DataError
-from understudy.schema.addresses import secret_in
+from understudy.schema.addresses import is_address, secret_in
 
 __all__ = ["Database", "is_database"]
 
@@ -21,7 +21,8 @@ def is_database(source: object) -> bool:
     """Say whether a source is the address of a database rather than a file.
 
     Addresses have a scheme (``postgresql://``, ``duckdb://``, ``pyspark://``, ...), are a Spark master
-    (``local[2]``, ``yarn``) or name a DuckDB file.
+    (``local[2]``, ``yarn``) or name a DuckDB file. What is spelled like an address otherwise (``host=db user=clerk``)
+    counts too, although no `Database` can be made of it: it must not be looked for, and shown, as a file.
 
     Examples
     --------
@@ -33,9 +34,16 @@ def is_database(source: object) -> bool:
     if not isinstance(source, str | Path):
         return False
     text = str(source)
-    if isinstance(source, str) and (_URL.match(text) or _MASTER.fullmatch(text)):
-        return True
-    return text.lower().endswith(_DUCKDB)
+    return (
+        (isinstance(source, str) and _can_be_opened(text))
+        or text.lower().endswith(_DUCKDB)
+        or is_address(text)
+    )
+
+
+def _can_be_opened(url: str) -> bool:
+    """Say whether an address is one that a `Database` may have."""
+    return bool(_URL.match(url) or _MASTER.fullmatch(url)) or url.lower().endswith(_DUCKDB)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,17 +83,19 @@ class Database:
     immutable: bool = False
 
     def __post_init__(self) -> None:
-        if not is_database(self.url):
+        if isinstance(self.url, str):
+            _refuse_secrets(self.url)
+        if not isinstance(self.url, str) or not _can_be_opened(self.url):
             raise DataError(
                 "The address of a database must be a URL such as postgresql://host/name or duckdb:///file.duckdb, "
-                "a Spark master such as local[2], or the path of a DuckDB file."
+                "a Spark master such as local[2], or the path of a DuckDB file. What PostgreSQL calls host=, user= and dbname= is "
+                "written postgresql://user@host/dbname."
             )
         if not isinstance(self.table, str) or not self.table.strip():
             raise DataError(
                 "Name the table to read from the database (--table, or table: in a specification)."
             )
-        _refuse_secrets(self.url)
-        if "://" in self.table:
+        if is_address(self.table):
             _refuse_secrets(self.table)
         if not is_path(self.table):
             parts_of_name(self.table)

@@ -118,7 +118,7 @@ def _check_files(path: Path, problems: Problems) -> None:
 
 
 def _check_guarantee(document: dict[str, Any], problems: Problems, entity: Entity | None = None) -> None:
-    """Price every charge anew, add them up, and compare the words with the numbers; who is protected may be said of entities as version 0.1 said it."""
+    """Price every charge anew, add them up, and compare the words with the numbers; who is protected may be said as version 0.1 said it."""
     promised = document["guarantee"]
     budget, unit = budget_from_dict(promised["budget"]), Unit.from_dict(promised["unit"])
     entries = _rejoined(document["ledger"], _answered(document["ledger"], problems))
@@ -134,6 +134,7 @@ def _check_guarantee(document: dict[str, Any], problems: Problems, entity: Entit
         problems.add("the charges add up to more than the guarantee promises")
     ways = (
         unit.describe(),
+        *unit.earlier_words,
         *([unit.describe_entity()] if entity is not None and entity.id == unit.id_column else []),
     )
     begins = [f"{budget.describe()}; neighbouring tables: {way};" for way in ways]

@@ -24,7 +24,7 @@ from understudy.release.spec.source import rows_share
 from understudy.release.spec.space import SpaceReader
 from understudy.release.spec.spec import RowCount, Source, Spec
 from understudy.schema import Column, Constraint, Schema
-from understudy.schema.addresses import secret_in
+from understudy.schema.addresses import is_address, secret_in
 from understudy.schema.entities import level_problems
 from understudy.schema.files.assembly import parse_rules
 from understudy.schema.files.yaml import read_plain
@@ -301,7 +301,7 @@ class Reader(SpaceReader):
             f"tables.{name}": place for name, place in (given.tables or {}).items() if isinstance(place, str)
         }
         for where, text in files.items():  # an address where a file was wanted must not be kept either
-            problem = secret_in(text) if text and "://" in text else ""
+            problem = secret_in(text) if text and is_address(text) else ""
             if problem:
                 self.note(f"source.{where}", problem)
         linked = self._linked(schema)

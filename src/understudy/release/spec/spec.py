@@ -21,7 +21,7 @@ from understudy.data.linked import linked_in
 from understudy.data.prepare import rule_meaning
 from understudy.data.sql.source import is_database
 from understudy.engine import GraphicalModel
-from understudy.errors import SchemaError, UnderstudyError
+from understudy.errors import DataError, SchemaError, UnderstudyError
 from understudy.mechanisms import Plan, Synthesizer
 from understudy.privacy import Budget, Unit
 from understudy.privacy.facts import Facts, fingerprint_of
@@ -482,6 +482,8 @@ class Spec:
 
         Of linked tables: a folder with a file for each, or the address of a database that holds them under their names.
         """
+        if not self.table_names and not isinstance(path, Database) and is_database(path):
+            raise DataError("A database needs the name of a table too: pass Database(url=..., table=...).")
         plain = json.loads(json.dumps(self.plain))
         others = ("simulate", "path", "database", "tables")
         plain["source"] = {key: value for key, value in plain["source"].items() if key not in others}

@@ -17,9 +17,29 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.schema.columns.column import Column
-from understudy.schema.constraints.conditions import All, Check, NamedPart, Part, Relation, Value
+from understudy.schema.columns.numeric import Ordered
+from understudy.schema.constraints.conditions import (
+    All,
+    Check,
+    NamedPart,
+    Part,
+    Pieces,
+    Relation,
+    Value,
+    View,
+)
+from understudy.schema.constraints.constraint import Constraint
+from understudy.schema.constraints.tied import TiedColumns
 
-__all__ = ["Equation", "Listing", "equations_of", "find_sorted", "solving_order"]
+__all__ = [
+    "Equation",
+    "Listing",
+    "equations_of",
+    "find_sorted",
+    "listing_of",
+    "solving_order",
+    "usable_equations",
+]
 
 Bools: TypeAlias = npt.NDArray[np.bool_]
 Floats: TypeAlias = npt.NDArray[np.float64]
@@ -27,6 +47,9 @@ Index: TypeAlias = npt.NDArray[np.intp]
 Likely: TypeAlias = Callable[[str, str | None, Index], Floats]
 """How likely each code of a column is, in each of some records, given the code of another column."""
 
+_MOST_LISTED = 1 << 21
+"""Most combinations of values that are gone through for a list."""
+_LISTED_AT_ONCE = 1 << 18
 _MOST_SETS = 4_096
 _WEIGHTS = 1 << 22
 
@@ -262,3 +285,127 @@ def solving_order(names: Collection[str], equations: Sequence[Equation]) -> list
                 order.append(equation)
                 again = True
     return order
+
+
+def usable_equations(rule: Constraint, by_name: Mapping[str, Column]) -> list[Equation]:
+    """Return the functions that a rule states about columns whose values can be gone through."""
+    over = [by_name[name] for name in rule.columns]
+    if not all(_is_listed(column) for column in over if isinstance(column, Ordered)):
+        return []
+    return [
+        found
+        for found in equations_of(rule.condition, by_name)
+        if all(isinstance(by_name[name], Ordered) for name in found.sources)
+        and (found.value is None or isinstance(by_name[found.target], Ordered))
+    ]
+
+
+def _is_listed(column: Ordered) -> bool:
+    """Whether the values of a column are whole numbers or days between two ends."""
+    cells = column.cells
+    return cells.whole and not cells.open_low and not cells.open_high
+
+
+def listing_of(tied: TiedColumns) -> Listing | None:
+    """Return the list of what the rules leave, if they say what some of the columns are and it is not too long."""
+    if len(tied.columns) > 12 or prod(column.size for column in tied.columns) >= 2**62:
+        return None
+    if not all(_is_listed(column) for column in tied.ordered):
+        return None
+    equations = [found for rule in tied.rules for found in usable_equations(rule, tied.by_name)]
+    free = _free(tied, equations)
+    if free is None:
+        return None
+    grid = {name: _all_values(tied, name) for name in free}
+    shape = [len(part) for part in grid.values()]
+    codes: list[Index] = []
+    values: list[npt.NDArray[np.int64]] = []
+    for start in range(0, prod(shape), _LISTED_AT_ONCE):
+        flat = np.arange(start, min(start + _LISTED_AT_ONCE, prod(shape)))
+        places = np.unravel_index(flat, shape)
+        made = {name: part[place] for (name, part), place in zip(grid.items(), places, strict=True)}
+        some_codes, some_values = _follow(tied, made, equations)
+        codes.append(some_codes)
+        values.append(some_values)
+    every, behind = np.concatenate(codes), np.concatenate(values)
+    sizes = {column.name: column.size for column in tied.columns}
+    key = np.zeros(len(every), dtype=np.int64)
+    for axis, size in enumerate(sizes.values()):
+        key = key * size + every[:, axis]
+    order = np.argsort(key, kind="stable")
+    _, first = np.unique(key[order], return_index=True)
+    return Listing(
+        sizes,
+        every[order][first],
+        np.append(first, len(order)).astype(np.intp),
+        {column.name: behind[order, axis] for axis, column in enumerate(tied.ordered)},
+        {column.name: column.value_count for column in tied.columns},
+    )
+
+
+def _all_values(tied: TiedColumns, name: str) -> npt.NDArray[np.int64]:
+    """Return every value of a column of whole numbers or dates, or every code of another."""
+    column = tied.by_name[name]
+    if isinstance(column, Ordered):
+        return np.arange(int(column.cells.low[0]), int(column.cells.high[-1]) + 1, dtype=np.int64)
+    return np.arange(column.value_count, dtype=np.int64)
+
+
+def _free(tied: TiedColumns, equations: Sequence[Equation]) -> tuple[str, ...] | None:
+    """Return the columns with the fewest values from which all others can be computed, if they are few enough."""
+    names = [column.name for column in tied.columns]
+    count = {
+        column.name: int(column.cells.high[-1]) - int(column.cells.low[0]) + 1
+        if isinstance(column, Ordered)
+        else column.value_count
+        for column in tied.columns
+    }
+    best: tuple[int, tuple[str, ...]] | None = None
+    for size in range(1, len(names)):
+        for some in combinations(names, size):
+            values = prod(count[name] for name in some)
+            if values > _MOST_LISTED or (best is not None and values >= best[0]):
+                continue
+            if len(some) + len(solving_order(some, equations)) == len(names):
+                best = (values, some)
+    return None if best is None else best[1]
+
+
+def _follow(
+    tied: TiedColumns, made: dict[str, npt.NDArray[np.int64]], equations: Sequence[Equation]
+) -> tuple[Index, npt.NDArray[np.int64]]:
+    """Compute all columns from some, and return codes and values of the records that obey."""
+    rows = len(next(iter(made.values())))
+    everyone, fits = np.arange(rows, dtype=np.intp), np.ones(rows, dtype=bool)
+    none = np.zeros(rows, dtype=bool)
+    for equation in solving_order(made, equations):
+        pieces = {
+            name: Pieces(np.full(rows, -1), none, none, made[name], made[name]) for name in equation.sources
+        }
+        if equation.value is not None:
+            made[equation.target] = equation.value.whole(View(pieces, dict.fromkeys(pieces, everyone)))
+        else:
+            assert equation.part is not None
+            numbers = equation.part.numbers(pieces[equation.part.column])
+            table = np.full(max(int(numbers.max(initial=0)), *equation.numbers, 0) + 1, -1, dtype=np.int64)
+            for code, number in enumerate(equation.numbers):
+                if number >= 0:
+                    table[number] = code
+            made[equation.target] = table[numbers]
+    codes: dict[str, Index] = {}
+    for column in tied.columns:
+        found = made[column.name]
+        if isinstance(column, Ordered):
+            place = np.clip(np.searchsorted(column.cells.low, found, side="right") - 1, 0, None)
+            fits &= (found >= column.cells.low[place]) & (found <= column.cells.high[place])
+            codes[column.name] = place.astype(np.intp)
+        else:
+            fits &= (found >= 0) & (found < column.value_count)
+            codes[column.name] = np.clip(found, 0, column.value_count - 1).astype(np.intp)
+    kept = np.flatnonzero(fits)
+    codes = {name: part[kept] for name, part in codes.items()}
+    values = {column.name: made[column.name][kept] for column in tied.ordered}
+    obey = tied.obey(codes, {name: part.astype(np.float64) for name, part in values.items()})
+    listed = np.stack([codes[column.name][obey] for column in tied.columns], axis=1)
+    behind = [part[obey] for part in values.values()]
+    return listed, np.stack(behind, axis=1) if behind else np.zeros((len(listed), 0), np.int64)
