@@ -32,8 +32,8 @@ def create_app(desk: Desk) -> ASGIApp:
     def shown(path: str, answer: Callable[..., Response]) -> Route:
         return Route(path, handler(desk, answer), methods=["GET"])
 
-    def sent(path: str, answer: Callable[..., Response]) -> Route:
-        return Route(path, handler(desk, answer, form=True), methods=["POST"])
+    def sent(path: str, answer: Callable[..., Response], *, changes: bool = True) -> Route:
+        return Route(path, handler(desk, answer, form=True, changes=changes), methods=["POST"])
 
     def nowhere(request: Request, error: Exception) -> Response:
         return desk.problem(UsageError("There is no such page in the studio."), status=404)
@@ -65,7 +65,7 @@ def create_app(desk: Desk) -> ASGIApp:
             shown("/compare", pages.compare),
             shown("/designs/{name}", pages.design),
             sent("/designs/{name}", pages.save),
-            sent("/designs/{name}/preview", pages.preview),
+            sent("/designs/{name}/preview", pages.preview, changes=False),
             shown("/designs/{name}/rehearsal", pages.rehearsal),
             sent("/designs/{name}/cancel", pages.cancel),
             shown("/designs/{name}/plan", pages.plan),
@@ -82,10 +82,10 @@ def create_app(desk: Desk) -> ASGIApp:
             shown("/shelf", shelf.shelf),
             shown("/shelf/ledger", shelf.ledger),
             shown("/shelf/release", shelf.release),
-            sent("/shelf/verify", shelf.verify),
+            sent("/shelf/verify", shelf.verify, changes=False),
             shown("/shelf/file", shelf.file),
             shown("/shelf/compare", shelf.compare),
-            sent("/shelf/changes", shelf.changes),
+            sent("/shelf/changes", shelf.changes, changes=False),
         ],
         exception_handlers={404: nowhere, 405: nowhere, 500: fault},
     )

@@ -194,7 +194,7 @@ def create(desk: Desk, request: Request, form: Form) -> Response:
         saved = Saved(desk, other)
         plain = {**saved.plain, "name": name}
         notes = Notes.read(desk.folder, other)
-        notes.comments = []
+        notes.comments, notes.spoilt = [], False
     else:
         notes.auto = False
         try:
@@ -373,6 +373,7 @@ def save(desk: Desk, request: Request, form: Form) -> Response:
             status=status,
         )
     saved.require(form.text("version"))
+    notes.require(saved.name)
     text = spec_text(plain, _HEAD)
     desk.folder.write(saved.path, text)
     notes.write(desk.folder, saved.name)
@@ -459,8 +460,9 @@ def save_file(desk: Desk, request: Request, form: Form) -> Response:
         Spec.from_dict(plain, where=saved.where)
     except UnderstudyError as error:
         return _file_page(desk, saved, text, [str(error)], status=422)
-    desk.folder.write(saved.path, text)
     notes = saved.notes
+    notes.require(saved.name)
+    desk.folder.write(saved.path, text)
     notes.auto, notes.why = False, ""
     notes.write(desk.folder, saved.name)
     return desk.go(f"/designs/{saved.name}")
