@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
+import tempfile
 import threading
 import webbrowser
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from starlette.applications import Starlette
@@ -21,7 +23,7 @@ from understudy.studio.designs import pages
 from understudy.studio.designs.consequences import warm_up
 from understudy.studio.desk import HERE, Desk, handler
 from understudy.studio.folder import Folder
-from understudy.studio.security import Gate, Guard
+from understudy.studio.security import Gate, Guard, leading_to
 
 __all__ = ["create_app", "serve"]
 
@@ -104,6 +106,24 @@ async def _static(request: Request) -> Response:
     return PlainTextResponse("There is no such file.\n", status_code=404)
 
 
+@contextlib.contextmanager
+def _entrance(folder: Folder, gate: Gate) -> Iterator[Path]:
+    """Keep a page, for this user's eyes alone, that leads to the address with its token.
+
+    A browser is started with the name of this file: what a program is started with can be read by every user of the machine, and the token lets in whoever is first.
+    """
+    try:
+        descriptor, name = tempfile.mkstemp(prefix="enter-", suffix=".html", dir=folder.hidden)
+        with open(descriptor, "w", encoding="utf-8") as stream:
+            stream.write(leading_to(gate.address))
+    except OSError as error:
+        raise OutputError(f"The studio cannot write to {str(folder.root)!r}: {error.strerror}.") from None
+    try:
+        yield Path(name)
+    finally:
+        Path(name).unlink(missing_ok=True)
+
+
 def serve(
     root: str | Path, *, port: int = 0, browser: bool = True, announce: Callable[[str], None] = print
 ) -> None:
@@ -119,6 +139,10 @@ def serve(
         Whether to open a browser.
     announce
         Told the address once, token included, when the studio answers.
+
+    Notes
+    -----
+    The browser is given a file that leads to the address, and not the address itself; one that may not read the file shows nothing, and the address that was announced is opened by hand.
     """
     import uvicorn
 
@@ -149,14 +173,15 @@ def serve(
         )
         threading.Thread(target=warm_up, daemon=True).start()
         announce(gate.address)
-        if browser:
-            webbrowser.open(gate.address)
-        try:
-            uvicorn.Server(config).run(sockets=[listener])
-        except KeyboardInterrupt:
-            pass  # this is how a studio is stopped
-        finally:
-            desk.close()
+        with _entrance(folder, gate) as page:
+            if browser:
+                webbrowser.open(page.as_uri())
+            try:
+                uvicorn.Server(config).run(sockets=[listener])
+            except KeyboardInterrupt:
+                pass  # this is how a studio is stopped
+            finally:
+                desk.close()
     finally:
         folder.unlock()
         listener.close()

@@ -6,11 +6,12 @@ import os
 import sys
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import pytest
 
 from understudy.errors import MissingExtra, UsageError
-from understudy.studio.app import create_app
+from understudy.studio.app import create_app, serve
 from understudy.studio.desk import Desk
 from understudy.studio.folder import Folder
 from understudy.studio.security import MAX_BODY, Gate
@@ -173,6 +174,28 @@ def test_two_studios_do_not_share_a_folder(tmp_path: Path) -> None:
     first.unlock()
     second.lock("http://127.0.0.1:2")
     second.unlock()
+
+
+def test_the_token_is_in_no_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a browser is started with can be read by every user of the machine."""
+    import uvicorn
+
+    opened: list[str] = []
+    told: list[str] = []
+
+    def started(self: Any, sockets: Any) -> None:
+        page = Path(unquote(urlsplit(opened[0]).path))
+        assert page.stat().st_mode & 0o777 == 0o600
+        assert f'url={told[0]}"' in page.read_text()
+
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    monkeypatch.setattr(uvicorn.Server, "run", started)
+    serve(tmp_path, announce=told.append)
+    token = told[0].partition("token=")[2]
+    assert len(token) > 30
+    assert opened[0].startswith("file:///")
+    assert token not in opened[0]
+    assert list((tmp_path / ".studio").glob("enter-*")) == []
 
 
 def test_the_cookies_of_two_studios_have_two_names() -> None:
