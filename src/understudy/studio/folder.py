@@ -73,7 +73,9 @@ def _require_description(root: Path, path: Path, deep: int) -> None:
         return  # whoever reads it says why it cannot be read
     if len(content) <= MAX_TEXT_BYTES and any(word in content for word in _NAMING):
         kind = "json" if path.suffix.lower() == ".json" else "yaml"
-        require_inside(root, parse_plain(Folder.text(content, path.name), format=kind), path.parent, deep=deep)
+        require_inside(
+            root, parse_plain(Folder.text(content, path.name), format=kind), path.parent, deep=deep
+        )
 
 
 def _named(plain: Any) -> Iterator[str]:

@@ -126,7 +126,9 @@ def test_documents_do_not_say_that_nothing_was_read_before(tmp_path: Path) -> No
     outcome = run_release(small_spec(name="second", **TOLERANT), ledger=ledger, source=people())
     assert isinstance(outcome, ReleaseResult)
     for name, text in documents(outcome, tmp_path / "bundle").items():
-        assert "before any record was read" not in text.replace("before any record was read for this release", ""), name
+        assert "before any record was read" not in text.replace(
+            "before any record was read for this release", ""
+        ), name
 
 
 def test_the_chance_of_a_false_acceptance_is_that_of_one_attempt(tmp_path: Path) -> None:

@@ -422,7 +422,9 @@ def test_nothing_is_compared_into_a_bundle(tmp_path: Path) -> None:
     refused = CliRunner().invoke(commands.app, [*words, str(tmp_path / "release" / "changes.html")])
     assert isinstance(refused.exception, OutputError)
     assert not (tmp_path / "release" / "changes.html").exists()
-    written = CliRunner().invoke(commands.app, [*words, str(tmp_path / "changes.html")], catch_exceptions=False)
+    written = CliRunner().invoke(
+        commands.app, [*words, str(tmp_path / "changes.html")], catch_exceptions=False
+    )
     assert "read without noise" in written.output
     assert "do not publish" in (tmp_path / "changes.html").read_text()
 

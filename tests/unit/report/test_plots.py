@@ -125,9 +125,7 @@ def test_without_matplotlib_there_is_still_svg(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("drawn", [errors, pairs, marginals])
-def test_exact_numbers_are_drawn_into_no_published_bundle(
-    drawn: Callable[[], Plot], tmp_path: Path
-) -> None:
+def test_exact_numbers_are_drawn_into_no_published_bundle(drawn: Callable[[], Plot], tmp_path: Path) -> None:
     bundle = tmp_path / "release"
     (bundle / "deep").mkdir(parents=True)
     (bundle / "certificate.json").write_text("{}")

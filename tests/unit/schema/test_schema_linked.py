@@ -177,7 +177,9 @@ def test_records_of_entities_that_have_events_are_as_they_were() -> None:
 
 
 @pytest.mark.parametrize("given", [["drop"], {"drop": True}, 5, "keep"])
-def test_what_becomes_of_orphans_of_several_tables_is_refused_where_it_is_none_of_its_words(given: Any) -> None:
+def test_what_becomes_of_orphans_of_several_tables_is_refused_where_it_is_none_of_its_words(
+    given: Any,
+) -> None:
     events = [
         {
             "name": name,

@@ -276,9 +276,7 @@ def test_a_design_brings_no_file_from_elsewhere(
     (desk.folder.designs / "inside.yaml").write_text(f"schema: {elsewhere}/schema.yaml\nunit: add-remove\n")
     path = desk.folder.design(small)
     outside = os.path.relpath(elsewhere, desk.folder.root.parent)
-    text = path.read_text().replace(
-        old, new.replace("PLACE", str(elsewhere)).replace("{outside}", outside)
-    )
+    text = path.read_text().replace(old, new.replace("PLACE", str(elsewhere)).replace("{outside}", outside))
     version = browser.version(f"/designs/{small}/file")
     answer = browser.post(f"/designs/{small}/file", {"version": version, "text": text})
     assert answer.status_code == 422
@@ -290,9 +288,7 @@ def test_a_design_brings_no_file_from_elsewhere(
         assert CANARY not in answer.text
 
 
-def test_links_that_lead_out_are_not_followed(
-    browser: Any, desk: Desk, small: str, elsewhere: Path
-) -> None:
+def test_links_that_lead_out_are_not_followed(browser: Any, desk: Desk, small: str, elsewhere: Path) -> None:
     desk.folder.schema.unlink()
     desk.folder.schema.symlink_to(elsewhere / "schema.yaml")
     (desk.folder.designs / "other.yaml").symlink_to(elsewhere / "ids.csv")

@@ -515,7 +515,13 @@ def _places(source: Any) -> list[Path | Database]:
 
 
 def _same_file(one: Path | Database, two: Path | Database) -> bool:
-    return isinstance(one, Path) and isinstance(two, Path) and one.exists() and two.exists() and one.samefile(two)
+    return (
+        isinstance(one, Path)
+        and isinstance(two, Path)
+        and one.exists()
+        and two.exists()
+        and one.samefile(two)
+    )
 
 
 def _notes(spec: Spec, rows: int, tried: int, results: Sequence[ConfigurationRehearsal]) -> tuple[str, ...]:

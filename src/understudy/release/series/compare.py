@@ -153,7 +153,11 @@ class TablesCompared:
         """What is said on everything that shows a comparison with a table that is no bundle; empty where both sides are bundles."""
         if not self.exact:
             return ""
-        what = f"{self.exact[0]} is no bundle and was" if len(self.exact) == 1 else f"{' and '.join(self.exact)} are no bundles and were"
+        what = (
+            f"{self.exact[0]} is no bundle and was"
+            if len(self.exact) == 1
+            else f"{' and '.join(self.exact)} are no bundles and were"
+        )
         return f"{what} read without noise: this is as private as what was read. Unless that is public, do not publish it, and do not keep it beside a release."
 
     def to_dict(self) -> dict[str, Any]:
