@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,12 @@ from understudy.release.agreement import agreement_of
 from understudy.release.approvals import approvals_beside, approve, check_approvals, specification_hash
 from understudy.release.spec.spec import Spec
 from understudy.signatures import open_keyring
+from understudy.studio import agreement
 from understudy.studio.designs.notes import Notes
+from understudy.studio.designs.pages import Saved
 from understudy.studio.desk import Desk
 from understudy.studio.export import export_design
+from understudy.studio.folder import Folder
 from understudy.workflow import publish
 
 SCRIPT = "<script>alert('x')</script>"
@@ -165,6 +169,71 @@ def test_a_signed_specification_is_the_design_and_releases_with_its_approvals(
     browser.post("/designs/small", fields | {"title": "Another"})
     assert signed(browser).status_code == 422
     assert specification_hash(Spec.read(place / "spec.yaml")) == specification_hash(design)
+
+
+class Struck(BaseException):
+    """The power is cut."""
+
+
+@pytest.mark.parametrize("before", [False, True], ids=["first", "again"])
+def test_a_signing_that_is_cut_off_leaves_nothing_that_looks_signed_and_is_not(
+    browser: Any, desk: Desk, small: str, monkeypatch: pytest.MonkeyPatch, before: bool
+) -> None:
+    """Struck before each file it writes: what lies there is unsigned, whole, or refused with a reason; signing again puts it right."""
+    approved(browser)
+    if before:
+        assert signed(browser).status_code == 303
+        commented(browser, "Ada", "One more word.")
+    step, write, state = 0, Folder.write, agreement.write_statement
+
+    def strike() -> None:
+        nonlocal step
+        if step == 0:
+            raise Struck
+        step -= 1
+
+    def cut_write(self: Folder, path: Path, text: str) -> None:
+        strike()
+        write(self, path, text)
+
+    def cut_state(*given: Any) -> Any:
+        strike()
+        return state(*given)
+
+    saved = Saved(desk, "small")
+    spec = saved.require_spec()
+    found = check_approvals(spec, approvals_beside(saved.path))
+    endings = []
+    for number in range(20):
+        step = number
+        with monkeypatch.context() as patched:
+            patched.setattr(Folder, "write", cut_write)
+            patched.setattr(agreement, "write_statement", cut_state)
+            try:
+                agreement.write_signed(desk, saved, spec, found, publish=False)
+            except Struck:
+                pass
+            else:
+                break
+        (place,) = desk.folder.signed.iterdir() if desk.folder.signed.exists() else (None,)
+        page = browser.get("/designs/small/agree")
+        assert page.status_code == 200
+        if place is None or not (place / "spec.yaml").exists():
+            assert "This version is signed" not in page.text
+            endings.append("unsigned")
+            continue
+        try:
+            agreement_of(Spec.read(place / "spec.yaml"))
+            endings.append("whole")
+        except SignatureError as error:
+            assert unescape(str(error)) in unescape(page.text)
+            endings.append("refused")
+    assert number > 4
+    assert set(endings) == ({"whole", "refused"} if before else {"unsigned"})
+    (place,) = desk.folder.signed.iterdir()
+    record = agreement_of(Spec.read(place / "spec.yaml"))
+    assert record is not None
+    assert record.number == before
 
 
 def test_comments_and_approvals_are_hashed_into_the_specification_and_into_the_certificate(
