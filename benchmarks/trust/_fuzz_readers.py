@@ -7,10 +7,11 @@ import io
 import json
 import os
 import random
+import re
 import sqlite3
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 from unittest import mock
@@ -20,6 +21,7 @@ import pandas as pd
 import yaml
 
 from benchmarks.trust._fuzz_mutate import dump, make_zip, spoil_bytes, spoil_tree, unzip
+from understudy.errors import UnderstudyError
 
 CANARY, NUMBER = "zzcanary", 918273645
 """Words and numbers that stand in private cells; neither may appear in any message."""
@@ -1098,6 +1100,171 @@ class JournalReader(Reader):
         return []
 
 
+CODEBOOK = """<?xml version="1.0" encoding="UTF-8"?>
+<codeBook xmlns="ddi:codebook:2_5"><dataDscr>
+  <var name="sex"><labl>Sex</labl><catgry><catValu>1</catValu><labl>male</labl></catgry><catgry missing="Y"><catValu>9</catValu></catgry></var>
+  <var name="age" intrvl="discrete"><valrng><range min="0" max="90"/></valrng><varFormat type="numeric"/></var>
+  <var name="pay" intrvl="contin"><valrng><range min="0" max="1000"/></valrng><varFormat type="numeric"/></var>
+</dataDscr></codeBook>
+"""
+_FIELDS = [
+    {"name": "sex", "type": "string", "constraints": {"enum": ["f", "m"]}, "missingValues": ["", "?"]},
+    {"name": "age", "type": "integer", "constraints": {"minimum": 0, "maximum": 90}},
+    {"name": "came", "type": "date", "constraints": {"minimum": "2020-01-01", "maximum": "2021-12-31"}},
+    {"name": "ill", "type": "boolean", "trueValues": ["y"], "falseValues": ["n"]},
+]
+OTHER_TOOLS: dict[str, Any] = {
+    "mbi-domain.json": {"age": 85, "sex": 2},
+    "lists.json": {"attributes": ["a", "b"], "shape": [2, 3]},
+    "domain.yaml": {
+        "age": {"min_value": 10.0, "max_value": 50.0, "dtype": "int", "clip_to_range": True},
+        "cut": {"min_value": 0, "max_value": 3, "bin_edges": [0, 1, 3], "interval_handling": "interval"},
+        "sex": {"possible_values": ["M", "F", None], "out_of_domain_index": 0},
+    },
+    "metadata.json": {
+        "METADATA_SPEC_VERSION": "SINGLE_TABLE_V1",
+        "primary_key": "key",
+        "columns": {"ill": {"sdtype": "boolean"}, "key": {"sdtype": "id", "regex_format": "G[0-9]+"}},
+    },
+    "datapackage.json": {"name": "staff", "resources": [{"name": "t", "path": "t.csv", "schema": {"fields": _FIELDS, "missingValues": [""]}}]},
+    "tableschema.json": {"fields": _FIELDS},
+    "croissant.json": {
+        "@type": "sc:Dataset",
+        "conformsTo": "http://mlcommons.org/croissant/1.0",
+        "recordSet": [
+            {"@type": "cr:RecordSet", "@id": "sexes", "dataType": "sc:Enumeration", "field": [{"@type": "cr:Field", "@id": "sexes/name", "dataType": "sc:Text"}], "data": [{"name": "f"}, {"name": "m"}]},
+            {
+                "@type": "cr:RecordSet",
+                "@id": "rows",
+                "field": [
+                    {"@type": "cr:Field", "@id": "rows/ill", "name": "ill", "dataType": "sc:Boolean"},
+                    {"@type": "cr:Field", "@id": "rows/sex", "name": "sex", "dataType": "sc:Text", "references": {"field": {"@id": "sexes/name"}}},
+                ],
+            },
+        ],
+    },
+}  # fmt: skip
+"""Descriptions of tables as other tools write them."""
+
+
+class DictionaryReader(Reader):
+    """Domain files, metadata and codebooks of other tools."""
+
+    name = "dictionary"
+
+    def good(self) -> list[Case]:
+        made: list[Case] = [{"codebook.xml": CODEBOOK.encode()}]
+        for name, plain in OTHER_TOOLS.items():
+            text = json.dumps(plain) if name.endswith("json") else yaml.safe_dump(plain, sort_keys=False)
+            made.append({name: text.encode()})
+        return made
+
+    def spoil_file(self, name: str, data: bytes, other: bytes, generator: random.Random) -> bytes:
+        return (
+            self._spoil_codebook(data, other, generator)
+            if name.endswith("xml")
+            else _spoil_plain(data, other, generator)
+        )
+
+    @staticmethod
+    def _spoil_codebook(data: bytes, other: bytes, generator: random.Random) -> bytes:
+        """Spoil bytes, or put, move or take away whole tags, values and the words of the declaration."""
+        if generator.random() < 0.4:
+            return spoil_bytes(data, generator, other=other)
+        pieces = re.findall(rb"<[^<>]*>|[^<>]+", data) or [data]
+        place = generator.randrange(len(pieces))
+        what = generator.randrange(5)
+        if what == 0:
+            del pieces[place]
+        elif what == 1:
+            pieces.insert(place, generator.choice(pieces))
+        elif what == 2:
+            pieces[place] = re.sub(rb'"[^"]*"', lambda _: b'"%s"' % generator.choice(_WORDS), pieces[place])
+        elif what == 3:
+            pieces[place] = generator.choice(_WORDS)
+        else:
+            pieces.insert(0, generator.choice(_WORDS))
+        return b"".join(pieces)
+
+    def read(self, folder: Path) -> None:
+        from understudy.schema import Schema, import_schema
+
+        found = import_schema(next(folder.iterdir()))
+        Schema.parse(found.to_yaml()).describe()
+
+    def command(self, folder: Path) -> list[str]:
+        return [
+            "schema",
+            "import",
+            str(next(folder.iterdir())),
+            "--out",
+            str(folder.parent / "imported.yaml"),
+        ]
+
+
+_WORDS = (
+    b"", b"0", b"-1", b"1e400", b"NaN", b"UTF-16", b"UTF-7", b"shift_jis", b"no such encoding", b"Y" * 300, b"\xef\xbb\xbf", b"\x00", b"]]>",
+    b"<!DOCTYPE a [<!ENTITY b 'c'>]>", b"<?xml version='1.0' encoding='cp037'?>", b"&b;", b"&#0;", b"&#55296;", b"2020-02-30", b"numeric",
+)  # fmt: skip
+
+
+class StatementReader(Reader):
+    """What a stranger sends beside a bundle: a signed statement, a public key, the anchor of a ledger."""
+
+    name = "statement"
+
+    def good(self) -> list[Case]:
+        from understudy.privacy import Ledger, PureDP, Unit
+        from understudy.signatures import Keyring, Statement
+
+        with tempfile.TemporaryDirectory() as folder:
+            ring = Keyring(Path(folder))
+            key = ring.new("ada", name="Ada Berg").public
+            said = Statement(
+                meaning="approved",
+                kind="specification",
+                hash="ab" * 32,
+                subject="births",
+                role="lawyer",
+                name="Ada Berg",
+                date="2026-11-16",
+            )
+            texts = [said.to_text(), ring.sign(said).to_text(), key.to_text()]
+            book = Ledger.in_memory(budget=PureDP(1.0), unit=Unit.add_remove(), table="t")
+            texts.append(json.dumps(book.anchor().to_dict()))
+        return [{"file": text.encode()} for text in texts]
+
+    def spoil_file(self, name: str, data: bytes, other: bytes, generator: random.Random) -> bytes:
+        return _spoil_plain(data, other, generator)
+
+    def read(self, folder: Path) -> None:
+        from understudy.errors import LedgerError, SignatureError
+        from understudy.privacy.ledger.anchors import anchor_in, anchors_near
+        from understudy.signatures import PublicKey, parse_statement
+
+        path = folder / "file"
+        content = path.read_bytes()
+        path.rename(folder / "file.anchor")
+        list(anchors_near([folder]))  # passes over what is none
+        readings: tuple[Callable[[], Any], ...] = (
+            lambda: (parse_statement(content).holds(), parse_statement(content).describe()),
+            lambda: PublicKey.parse(content).fingerprint,
+            lambda: anchor_in(folder / "file.anchor").describe(),
+        )
+        refused: UnderstudyError = SignatureError("It is nothing of all that.")
+        for reading in readings:
+            try:
+                reading()
+            except (SignatureError, LedgerError) as error:
+                refused = error
+            else:
+                return
+        raise refused
+
+    def command(self, folder: Path) -> list[str]:
+        return []  # to trust a key is to write into the user's own folder
+
+
 READERS: dict[str, type[Reader]] = {
     kind.name: kind
     for kind in (
@@ -1116,5 +1283,7 @@ READERS: dict[str, type[Reader]] = {
         HoldOutReader,
         PriorReader,
         JournalReader,
+        DictionaryReader,
+        StatementReader,
     )
 }

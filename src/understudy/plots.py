@@ -4,8 +4,9 @@ Every function returns a `Plot`: an SVG document that shows itself in a notebook
 
 Privacy
 -------
-A picture is as private as what it is drawn from. Evaluations, and marginals of a real table, are exact numbers about the records, for the
-custodian's own eyes: their pictures say so in their title. Ledgers, advice, models and synthetic tables are public.
+A picture is as private as what it is drawn from. Evaluations are exact numbers about the records, for the custodian's own eyes: their pictures say so in
+their title. So are marginals of a real table; whether a frame is one cannot be told, so a picture of frames says that it is as private as they are. None of
+these is saved into the folder of a published bundle. Ledgers, advice and models are public.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from understudy.data.output import write_text
+from understudy.data.output import require_outside_bundles, write_text
 from understudy.errors import MissingExtra, OutputError, WorkloadError
 from understudy.privacy import Ledger
 from understudy.report import Panel, marginal_chart
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["Plot", "errors", "frontier", "marginals", "pairs", "spending"]
 
 _PRIVATE = "private"
+_AS_PRIVATE = "as private as these tables"
 _MOST_COLUMNS, _MOST_IN_A_MAP = 12, 40
 
 
@@ -52,6 +54,8 @@ class Plot:
         What it shows; also its accessible name.
     svg
         The document.
+    private
+        Whether it may show exact numbers about real records.
 
     Examples
     --------
@@ -66,13 +70,16 @@ class Plot:
     title: str
     svg: str = field(repr=False)
     _panels: tuple[Callable[[Any], None], ...] = field(repr=False)
+    private: bool = field(default=False, repr=False)
 
     def save(self, path: str | PathLike[str]) -> Path:
-        """Write the SVG document to a file (.svg)."""
+        """Write the SVG document to a file (.svg); one that is private into no folder of a published bundle."""
         if Path(path).suffix.lower() != ".svg":
             raise OutputError(
                 f"{str(path)!r} does not end in .svg. For another format draw the axes: plot.axes()[0].figure.savefig(...)."
             )
+        if self.private:
+            require_outside_bundles(path)
         return write_text(path, self.svg)
 
     def axes(self) -> tuple[Axes, ...]:
@@ -142,7 +149,7 @@ def errors(found: Evaluation) -> Plot:
         )
         place.set_xlabel("share of rows")
 
-    return Plot(title, bar_chart(title, bars, note=note, most=most), (draw,))
+    return Plot(title, bar_chart(title, bars, note=note, most=most), (draw,), private=True)
 
 
 def pairs(found: Evaluation) -> Plot:
@@ -181,7 +188,7 @@ def pairs(found: Evaluation) -> Plot:
         place.set_yticks(range(len(names)), labels)
         place.figure.colorbar(shown, ax=place, label="share of rows")
 
-    return Plot(title, pair_chart(title, names, values.tolist()), (draw,))
+    return Plot(title, pair_chart(title, names, values.tolist()), (draw,), private=True)
 
 
 def frontier(advice: Advice) -> Plot:
@@ -292,14 +299,14 @@ def marginals(
 
     Privacy
     -------
-    Frames: as private as they are, read without noise. Models and synthetic tables are public.
+    Frames: as private as they are, read without noise; the title says so. Models are public.
 
     Examples
     --------
     >>> from understudy import datasets
     >>> frame, schema = datasets.load("toy", 400, seed=1)
     >>> marginals({"first": frame.head(200), "second": frame.tail(200)}, schema, columns=["ward"]).title
-    'Shares of values: first, second'
+    'Shares of values: first, second (as private as these tables)'
     """
     if not isinstance(tables, Mapping):
         raise WorkloadError(
@@ -310,7 +317,8 @@ def marginals(
     if not tables or not names:
         raise WorkloadError("Give at least one table and one column to draw.")
     shares = [_shares(table, schema, names) for table in tables.values()]
-    title = f"Shares of values: {', '.join(tables)}"
+    exact = not all(map(_is_model, tables.values()))
+    title = f"Shares of values: {', '.join(tables)}" + (f" ({_AS_PRIVATE})" if exact else "")
     panels = [
         Panel(name, schema.column(name).labels, [side[index].tolist() for side in shares])
         for index, name in enumerate(names)
@@ -332,7 +340,7 @@ def marginals(
         return draw
 
     svg = marginal_chart(title, list(tables), panels)
-    return Plot(title, svg, tuple(drawn(panel) for panel in panels))
+    return Plot(title, svg, tuple(drawn(panel) for panel in panels), private=exact)
 
 
 def _as_text(name: str) -> str:
@@ -340,9 +348,13 @@ def _as_text(name: str) -> str:
     return name.replace("$", r"\$")
 
 
+def _is_model(table: Any) -> bool:
+    return hasattr(table, "marginals")
+
+
 def _shares(table: Any, schema: Schema, names: Sequence[str]) -> list[npt.NDArray[np.float64]]:
     """Return the shares of the values of columns, of a frame or of a model's own expectations."""
-    if hasattr(table, "marginals"):
+    if _is_model(table):
         counts = [np.clip(values, 0.0, None) for values in table.marginals([(name,) for name in names])]
     else:
         codes = schema.select(names).encode_frame(table)

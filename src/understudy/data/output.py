@@ -256,6 +256,26 @@ def write_text(path: str | PathLike[str], text: str) -> Path:
     return target
 
 
+def require_outside_bundles(path: str | PathLike[str], advice: str = "") -> None:
+    """Refuse a file in the folder of a published bundle, or below it: what is computed from records without noise must not be published with the rest.
+
+    Raises
+    ------
+    OutputError
+        Naming the bundle.
+
+    Examples
+    --------
+    >>> require_outside_bundles("elsewhere/evaluation.html")
+    """
+    folder = Path(path).resolve().parent
+    for place in (folder, *folder.parents):
+        if (place / "certificate.json").exists():
+            raise OutputError(
+                f"{str(place)!r} is a published bundle, and what is computed from records without noise is as private as they are. Write it elsewhere{advice}."
+            )
+
+
 def check_output_format(path: str | PathLike[str]) -> None:
     """Refuse a file name that `write_frame` would refuse, before any work is done or budget spent.
 

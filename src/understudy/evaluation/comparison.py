@@ -136,8 +136,8 @@ class Comparison:
     """
 
     schema: Schema
-    real: Table
-    synthetic: Table
+    real: Table = field(repr=False)
+    synthetic: Table = field(repr=False)
     known_values: Mapping[str, tuple[Floats, Floats]] = field(default_factory=dict, repr=False, kw_only=True)
 
     def __post_init__(self) -> None:

@@ -206,11 +206,11 @@ class Options:
     sections: Sequence[str] | None = None
     target: str | None = None
     exclude: Sequence[str] = ()
-    holdout: Codes | None = None
+    holdout: Codes | None = field(default=None, repr=False)
     identifiers: Sequence[str] | None = None
     sensitive: str | None = None
     workload: Workload | None = None
-    levels: Levels | None = None
+    levels: Levels | None = field(default=None, repr=False)
     classifiers: Sequence[str] = CLASSIFIERS
     most_rows: int = 20_000
     seed: int = 0

@@ -7,7 +7,7 @@ with the same meaning and the same thing to hold them against.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 
 from understudy.evaluation.comparison import MOST_CELLS, Comparison
@@ -46,8 +46,8 @@ class Levels:
     parts: EventColumns
     entities: Comparison
     events: Comparison
-    means: tuple[float, float]
-    astray: tuple[float, float] = (0.0, 0.0)
+    means: tuple[float, float] = field(repr=False)
+    astray: tuple[float, float] = field(default=(0.0, 0.0), repr=False)
 
     def steps(self) -> Comparison | None:
         """Return the events that follow another one; None where events have no order, or there are none."""

@@ -236,11 +236,11 @@ class _Task:
 
     both: Comparison
     target: str
-    labels: Codes
-    made: Codes
-    real: Codes
-    test: Codes
-    truth: Codes
+    labels: Codes = field(repr=False)
+    made: Codes = field(repr=False)
+    real: Codes = field(repr=False)
+    test: Codes = field(repr=False)
+    truth: Codes = field(repr=False)
     seed: int
 
     def learned(self, learner: str, predictors: Sequence[str]) -> Learned:

@@ -89,6 +89,7 @@ def approve(
     sign: bool = False,
     key: str | None = None,
     date: str | None = None,
+    version: str | None = None,
     keyring: Keyring | None = None,
     passphrase: Passphrase | None = None,
 ) -> tuple[Path, Statement]:
@@ -104,11 +105,18 @@ def approve(
         Whether to sign it, and with which of the user's keys; by default the only one.
     date
         The day; by default today.
+    version
+        The hash of the version that was read (:func:`specification_hash`): the file is refused if it is another one by now.
     keyring, passphrase
         Where the key is, and what to ask for its passphrase.
     """
     spec = Spec.read(path)
     _require_complete(spec)
+    if version is not None and specification_hash(spec) != version:
+        raise SignatureError(
+            f"The specification {spec.name!r} was changed meanwhile (hash {specification_hash(spec)[:12]}): what was read is another version (hash {version[:12]}). "
+            "Read it again."
+        )
     said = Statement(
         meaning="approved",
         kind="specification",

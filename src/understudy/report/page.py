@@ -52,9 +52,11 @@ ENGLISH: Texts = {
     "h_meaning": "What it means if you are in the data",
     "meaning": "Whatever somebody knows and computes: a guess whether you are in it, right in 50% of cases before, is right in at most {guess} "
     "with this table. Somebody who accuses 1 in 100 others wrongly recognises at most {recognised} of the people who are in it.",
+    "meaning_record": "That is about one record. Whoever has several in the real table is promised less about all of them together: with two records every epsilon counts twice, and a delta more than twice.",
     "h_promise": "The promise, kept",
-    "promise": "{met} of {all} criteria of quality, fixed before any record was read, are met.",
+    "promise": "{met} of {all} criteria of quality, fixed before any record was read for this release, are met.",
     "promise_chance": "A table that misses one would pass with a chance of at most {false_accept}.",
+    "promise_attempts": "That is the chance of one attempt. Attempts that fail are followed by others, so that a table that misses one is published with a larger chance.",
     "h_label": "Privacy label",
     "label_data": "What it is",
     "label_synthetic": "synthetic, {rows} rows",
@@ -92,7 +94,7 @@ ENGLISH: Texts = {
     # budget
     "budget": "The ledger charged each act before it drew its noise. By {accounting} accounting, in {symbol}:",
     # criteria
-    "criteria": "The criteria were fixed before any record was read. The table was published because it met all of them.",
+    "criteria": "The criteria were fixed before any record was read for this release. The table was published because it met all of them.",
     "criteria_pass_only": "They were folded into one test that released a single bit: the smallest distance to a threshold, in "
     "records, plus noise of scale {scale}, had to exceed {threshold}. A table that violates a criterion passes with a "
     "chance of at most {false_accept}.",

@@ -54,6 +54,10 @@ class ReportContent:
         Three things the table cannot tell.
     cut
         What was done to people with many rows, in sentences; none if nothing.
+    by_record
+        Whether the promise is about single records, of which one person may have several.
+    attempts
+        Whether a table that failed the criteria was followed by another attempt.
     recognised
         Largest share of the people in the data that can be recognised while one in a hundred others is accused wrongly.
     certainty
@@ -98,6 +102,8 @@ class ReportContent:
     figures: Sequence[Figure] = ()
     limits: Sequence[str] = ()
     cut: Sequence[str] = ()
+    by_record: bool = False
+    attempts: bool = False
     recognised: float = 0.0
     certainty: str = ""
     allowed: str = ""
@@ -219,6 +225,7 @@ def _first_screen(content: ReportContent, phrases: Texts) -> str:
     promise = phrases["promise"].format(met=met, all=len(content.criteria))
     if content.slack is not None:
         promise += " " + phrases["promise_chance"].format(false_accept=content.slack[2])
+        promise += f" {phrases['promise_attempts']}" if content.attempts else ""
     condition = [text(phrases["condition"].format(condition=content.condition))] if content.condition else []
     limits = "".join(f"<li>{escape(item)}</li>" for item in content.limits)
     about = _shortened(content.description)
@@ -242,6 +249,7 @@ def _first_screen(content: ReportContent, phrases: Texts) -> str:
                     recognised=chance(content.recognised, rounding=ROUND_CEILING),
                 )
             ),
+            *([text(phrases["meaning_record"])] if content.by_record else []),
             *condition,
         ),
     ]
@@ -378,6 +386,8 @@ def _criteria(content: ReportContent, phrases: Texts) -> list[Block]:
         blocks.append(
             Text(phrases["criteria_pass_only"].format(scale=scale, threshold=threshold, false_accept=chance))
         )
+        if content.attempts:
+            blocks.append(Text(phrases["promise_attempts"]))
     return [*blocks, _table(phrases, "criteria", content.criteria)]
 
 

@@ -367,7 +367,7 @@ def _wrong_register(plain: Mapping[str, Any], listed: list[Any], children: list[
         for key in (*_LISTS, *_MAPPINGS)
         if plain.get(key)
     ]
-    if len({item.get("orphans") or "refuse" for item in children}) > 1:
+    if len({repr(item.get("orphans") or "refuse") for item in children}) > 1:  # whatever was written there
         wrong.append(
             "tables: orphans has to be the same for all tables of events: whoever has no row in the table of entities gives no records in any of them"
         )

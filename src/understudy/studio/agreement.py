@@ -28,7 +28,7 @@ from understudy.signatures import ROLES, Statement, parse_statement, write_state
 from understudy.studio.complaints import Complaints
 from understudy.studio.designs.pages import Saved, places, same_table
 from understudy.studio.designs.specification import spec_text
-from understudy.studio.desk import Desk, Form
+from understudy.studio.desk import Desk, Form, Stale
 
 __all__ = ["agree", "comment", "overview", "record", "require", "sign", "take_statement"]
 
@@ -37,6 +37,23 @@ _NEEDED = "owner"
 
 
 _RECORD = "agreement.json"
+
+
+def _shown(saved: Saved, spec: Spec) -> str:
+    """Return what a form of the page was made from: the file of the design, and the specification that it stands for, which its schema is part of."""
+    return f"{saved.version}-{specification_hash(spec)}"
+
+
+def _require_shown(saved: Saved, form: Form) -> Spec:
+    """Return the specification of a design; refuse a form that was made from another one, even if the schema alone has changed."""
+    saved.require(form.text("version").partition("-")[0])
+    spec = saved.require_spec()
+    if form.text("version") != _shown(saved, spec):
+        raise Stale(
+            f"The design {saved.name!r} means something else than it did when this page was made: the schema, or another file that it names, was changed meanwhile. "
+            "Open it again and read what has changed; go back with your browser to copy what you typed."
+        )
+    return spec
 
 
 def _approvals(saved: Saved, spec: Spec) -> tuple[Approvals | None, str]:
@@ -91,7 +108,7 @@ def _page(
         status=status,
         here="agree",
         name=saved.name,
-        version=saved.version,
+        version=_shown(saved, spec),
         spec=spec,
         hash=specification_hash(spec),
         table_name=spec.source.table,
@@ -162,9 +179,9 @@ def _command(desk: Desk, saved: Saved, spec: Spec, place: Path) -> str:
 
 
 def comment(desk: Desk, request: Request, form: Form) -> Response:
-    """Add a comment."""
+    """Add a comment about the version that the page showed."""
     saved = Saved(desk, request.path_params["name"])
-    complaints = Complaints()
+    spec, complaints = _require_shown(saved, form), Complaints()
     if not form.text("comment_name").strip():
         complaints.add("comment_name", "is needed.")
     if not form.text("comment").strip():
@@ -176,7 +193,7 @@ def comment(desk: Desk, request: Request, form: Form) -> Response:
         role=role if role in ROLES else "",
         name=form.text("comment_name"),
         text=form.text("comment"),
-        version=specification_hash(saved.require_spec())[:12],
+        version=specification_hash(spec)[:12],
     )
     saved.notes.write(desk.folder, saved.name)
     return desk.go(f"/designs/{saved.name}/agree#comments")
@@ -190,9 +207,7 @@ def _typed(form: Form) -> dict[str, str]:
 def record(desk: Desk, request: Request, form: Form) -> Response:
     """Record a typed approval of the version that the page showed."""
     saved = Saved(desk, request.path_params["name"])
-    saved.require(form.text("version"))
-    saved.require_spec()
-    complaints = Complaints()
+    spec, complaints = _require_shown(saved, form), Complaints()
     if not form.text("approve_name").strip():
         complaints.add("approve_name", "is needed.")
     if form.text("approve_role") not in ROLES:
@@ -201,7 +216,12 @@ def record(desk: Desk, request: Request, form: Form) -> Response:
         complaints.add("approve_sure", "Say that you approve this version.")
     if not complaints:
         try:
-            approve(saved.path, role=form.text("approve_role"), name=form.text("approve_name").strip())
+            approve(
+                saved.path,
+                role=form.text("approve_role"),
+                name=form.text("approve_name").strip(),
+                version=specification_hash(spec),
+            )
             return desk.go(f"/designs/{saved.name}/agree#approvals")
         except SignatureError as error:
             complaints.add("approve_name", str(error))
@@ -233,8 +253,7 @@ def take_statement(desk: Desk, request: Request, form: Form) -> Response:
 def require(desk: Desk, request: Request, form: Form) -> Response:
     """Write into the specification whose approval a release requires."""
     saved = Saved(desk, request.path_params["name"])
-    saved.require(form.text("version"))
-    saved.require_spec()
+    _require_shown(saved, form)
     plain = dict(saved.plain)
     before = plain.pop("approvals", None)
     kept = {
@@ -254,8 +273,8 @@ def require(desk: Desk, request: Request, form: Form) -> Response:
 def sign(desk: Desk, request: Request, form: Form) -> Response:
     """Write the specification with the owner's facts, its schema and its approvals to a folder of its own."""
     saved = Saved(desk, request.path_params["name"])
-    saved.require(form.text("version"))
-    spec = saved.require_spec()
+    spec = _require_shown(saved, form)
+    saved.notes.require(saved.name)
     found, problem = _approvals(saved, spec)
     missing = _missing(found)
     if found is None or missing:

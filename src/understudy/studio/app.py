@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
+import tempfile
 import threading
 import webbrowser
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from starlette.applications import Starlette
@@ -21,7 +23,7 @@ from understudy.studio.designs import pages
 from understudy.studio.designs.consequences import warm_up
 from understudy.studio.desk import HERE, Desk, handler
 from understudy.studio.folder import Folder
-from understudy.studio.security import Gate, Guard
+from understudy.studio.security import Gate, Guard, leading_to
 
 __all__ = ["create_app", "serve"]
 
@@ -32,8 +34,8 @@ def create_app(desk: Desk) -> ASGIApp:
     def shown(path: str, answer: Callable[..., Response]) -> Route:
         return Route(path, handler(desk, answer), methods=["GET"])
 
-    def sent(path: str, answer: Callable[..., Response]) -> Route:
-        return Route(path, handler(desk, answer, form=True), methods=["POST"])
+    def sent(path: str, answer: Callable[..., Response], *, changes: bool = True) -> Route:
+        return Route(path, handler(desk, answer, form=True, changes=changes), methods=["POST"])
 
     def nowhere(request: Request, error: Exception) -> Response:
         return desk.problem(UsageError("There is no such page in the studio."), status=404)
@@ -65,7 +67,7 @@ def create_app(desk: Desk) -> ASGIApp:
             shown("/compare", pages.compare),
             shown("/designs/{name}", pages.design),
             sent("/designs/{name}", pages.save),
-            sent("/designs/{name}/preview", pages.preview),
+            sent("/designs/{name}/preview", pages.preview, changes=False),
             shown("/designs/{name}/rehearsal", pages.rehearsal),
             sent("/designs/{name}/cancel", pages.cancel),
             shown("/designs/{name}/plan", pages.plan),
@@ -82,10 +84,10 @@ def create_app(desk: Desk) -> ASGIApp:
             shown("/shelf", shelf.shelf),
             shown("/shelf/ledger", shelf.ledger),
             shown("/shelf/release", shelf.release),
-            sent("/shelf/verify", shelf.verify),
+            sent("/shelf/verify", shelf.verify, changes=False),
             shown("/shelf/file", shelf.file),
             shown("/shelf/compare", shelf.compare),
-            sent("/shelf/changes", shelf.changes),
+            sent("/shelf/changes", shelf.changes, changes=False),
         ],
         exception_handlers={404: nowhere, 405: nowhere, 500: fault},
     )
@@ -104,6 +106,24 @@ async def _static(request: Request) -> Response:
     return PlainTextResponse("There is no such file.\n", status_code=404)
 
 
+@contextlib.contextmanager
+def _entrance(folder: Folder, gate: Gate) -> Iterator[Path]:
+    """Keep a page, for this user's eyes alone, that leads to the address with its token.
+
+    A browser is started with the name of this file: what a program is started with can be read by every user of the machine, and the token lets in whoever is first.
+    """
+    try:
+        descriptor, name = tempfile.mkstemp(prefix="enter-", suffix=".html", dir=folder.hidden)
+        with open(descriptor, "w", encoding="utf-8") as stream:
+            stream.write(leading_to(gate.address))
+    except OSError as error:
+        raise OutputError(f"The studio cannot write to {str(folder.root)!r}: {error.strerror}.") from None
+    try:
+        yield Path(name)
+    finally:
+        Path(name).unlink(missing_ok=True)
+
+
 def serve(
     root: str | Path, *, port: int = 0, browser: bool = True, announce: Callable[[str], None] = print
 ) -> None:
@@ -119,6 +139,10 @@ def serve(
         Whether to open a browser.
     announce
         Told the address once, token included, when the studio answers.
+
+    Notes
+    -----
+    The browser is given a file that leads to the address, and not the address itself; one that may not read the file shows nothing, and the address that was announced is opened by hand.
     """
     import uvicorn
 
@@ -149,14 +173,15 @@ def serve(
         )
         threading.Thread(target=warm_up, daemon=True).start()
         announce(gate.address)
-        if browser:
-            webbrowser.open(gate.address)
-        try:
-            uvicorn.Server(config).run(sockets=[listener])
-        except KeyboardInterrupt:
-            pass  # this is how a studio is stopped
-        finally:
-            desk.close()
+        with _entrance(folder, gate) as page:
+            if browser:
+                webbrowser.open(page.as_uri())
+            try:
+                uvicorn.Server(config).run(sockets=[listener])
+            except KeyboardInterrupt:
+                pass  # this is how a studio is stopped
+            finally:
+                desk.close()
     finally:
         folder.unlock()
         listener.close()

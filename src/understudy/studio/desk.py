@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -96,6 +97,7 @@ class Desk:
         self.folder, self.gate = folder, gate
         self.rehearsals = Rehearsals(folder)
         self.plans = Plans(folder)
+        self.changing = threading.Lock()
 
     def close(self) -> None:
         """End everything that runs in the background."""
@@ -164,15 +166,22 @@ async def _taken(data: FormData) -> tuple[dict[str, list[str]], dict[str, tuple[
 
 
 def handler(
-    desk: Desk, answer: Callable[..., Response], *, form: bool = False
+    desk: Desk, answer: Callable[..., Response], *, form: bool = False, changes: bool = False
 ) -> Callable[[Request], Awaitable[Response]]:
-    """Return an endpoint that answers in a thread and turns deliberate errors into pages."""
+    """Return an endpoint that answers in a thread and turns deliberate errors into pages.
+
+    What changes files is done one after the other: the version of a file that a form was made from is compared, and another one written, with nobody in between.
+    """
+
+    def alone(*given: Any) -> Response:
+        with desk.changing:
+            return answer(*given)
 
     async def endpoint(request: Request) -> Response:
         try:
             if form:
                 given = await desk.form(request)
-                return await run_in_threadpool(answer, desk, request, given)
+                return await run_in_threadpool(alone if changes else answer, desk, request, given)
             return await run_in_threadpool(answer, desk, request)
         except Stale as error:
             return desk.problem(error, status=409)

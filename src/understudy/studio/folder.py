@@ -6,13 +6,15 @@ import hashlib
 import os
 import re
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from understudy._system import take_lock
 from understudy.errors import OutputError, SchemaError, UsageError
+from understudy.schema.files.yaml import parse_plain
 
-__all__ = ["MAX_TEXT_BYTES", "Folder", "text_version"]
+__all__ = ["MAX_TEXT_BYTES", "Folder", "require_inside", "text_version"]
 
 MAX_TEXT_BYTES = 5 << 20
 """Largest file that is read as text, in bytes."""
@@ -24,6 +26,77 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,59}")
 def text_version(text: str) -> str:
     """Return a short digest of a text: a form remembers which version of a file it was made from."""
     return hashlib.sha256(text.encode("utf-8")).hexdigest()[:16]
+
+
+_DESCRIPTIONS = ("schema", "facts")
+"""What a specification takes from a file of its own, which may name further files."""
+_NAMING = (b"lists", b"file", b"schema")
+"""Without one of these words a description names no file."""
+
+
+def require_inside(root: Path, plain: Any, start: Path, *, deep: int = 2) -> None:
+    """Refuse a schema, facts or a specification that would have a file read from outside the folder of a studio.
+
+    Lists of values and groups of levels become part of the schema, which is shown, signed and published: a description that came from somebody else must
+    not take them from the files of whoever opens it.
+
+    Parameters
+    ----------
+    root
+        The folder.
+    plain, start
+        The description as plain values, and where names of files in it start.
+    deep
+        How many descriptions name one another at most: a specification its facts, and these the schema.
+
+    Raises
+    ------
+    SchemaError
+        Naming the file.
+    """
+    for name in _named(plain):
+        if os.path.lexists(start / name) and not (start / name).resolve().is_relative_to(root):
+            raise SchemaError(
+                f"The file {name!r} lies outside the folder of the studio, which reads nothing from elsewhere: copy it into the folder, and name that."
+            )
+    for key in _DESCRIPTIONS if deep else ():
+        given = plain.get(key) if isinstance(plain, Mapping) else None
+        if isinstance(given, str) and (start / given).is_file():
+            _require_description(root, start / given, deep - 1)
+
+
+def _require_description(root: Path, path: Path, deep: int) -> None:
+    try:
+        with path.open("rb") as stream:
+            content = stream.read(MAX_TEXT_BYTES + 1)
+    except OSError:
+        return  # whoever reads it says why it cannot be read
+    if len(content) <= MAX_TEXT_BYTES and any(word in content for word in _NAMING):
+        kind = "json" if path.suffix.lower() == ".json" else "yaml"
+        require_inside(
+            root, parse_plain(Folder.text(content, path.name), format=kind), path.parent, deep=deep
+        )
+
+
+def _named(plain: Any) -> Iterator[str]:
+    """Yield the names of the files that are read with a description; those of private tables, which the studio does not open, are none of them."""
+    if isinstance(plain, Mapping):
+        for key, value in plain.items():
+            if key in (*_DESCRIPTIONS, "workload", "measured") and isinstance(value, str):
+                yield value
+            elif key == "workload" and isinstance(value, list):
+                yield from (item for item in value if isinstance(item, str))
+            elif key == "lists" and isinstance(value, Mapping):
+                yield from (item for item in value.values() if isinstance(item, str))
+            elif key == "levels" and isinstance(value, Mapping) and isinstance(value.get("file"), str):
+                yield value["file"]
+            elif key == "previous" and isinstance(value, Mapping) and isinstance(value.get("bundle"), str):
+                yield value["bundle"]
+            else:
+                yield from _named(value)
+    elif isinstance(plain, list):
+        for item in plain:
+            yield from _named(item)
 
 
 class Folder:
@@ -144,7 +217,11 @@ class Folder:
         found = []
         for path in sorted(self.public.iterdir()):
             if path.is_dir() and not path.is_symlink() and path.name[0] != ".":
-                files = {item.name.partition(".")[0] for item in path.iterdir() if item.is_file()}
+                files = {
+                    item.name.partition(".")[0]
+                    for item in path.iterdir()
+                    if item.is_file() and not item.is_symlink()
+                }
                 if files >= set(tables):
                     found.append(path.name)
         return found
@@ -172,8 +249,14 @@ class Folder:
         Raises
         ------
         SchemaError
-            If it is too large or no text.
+            If it is too large or no text, or the name leads out of the folder.
         """
+        if not path.resolve().is_relative_to(self.root):
+            raise SchemaError(
+                f"The file {path.name!r} is a link that leads out of the folder of the studio, which reads nothing from elsewhere: put the file itself there."
+            )
+        if path.exists() and not path.is_file():  # reading a pipe would wait for ever
+            raise SchemaError(f"The file {path.name!r} cannot be read: it is no file.")
         try:
             with path.open("rb") as stream:
                 content = stream.read(MAX_TEXT_BYTES + 1)

@@ -28,7 +28,7 @@ from understudy.schema.problems import problems_of
 from understudy.studio.background.rehearsals import REGISTER
 from understudy.studio.complaints import Complaints
 from understudy.studio.desk import Desk, Form, Stale
-from understudy.studio.folder import text_version
+from understudy.studio.folder import require_inside, text_version
 from understudy.workflow.choice import Facts
 
 __all__ = [
@@ -211,6 +211,7 @@ def _read(text: str, root: Path) -> tuple[dict[str, Any], Mapping[str, Any], Sch
             )
         else:
             plain = found
+        require_inside(root, plain, root)
         return plain, sources, Schema.from_dict(plain, folder=root), ()
     except UnderstudyError as error:
         return plain, sources, None, problems_of(error)
@@ -431,6 +432,7 @@ def save_column(desk: Desk, request: Request, form: Form) -> Response:
             _belong(plain, before, entry["name"], table == now.entity["tables"][0])
     if not complaints:
         try:
+            require_inside(desk.folder.root, plain, desk.folder.root)
             if columns:
                 write(desk, Schema.from_dict(plain, folder=desk.folder.root), now.sources)
             else:
@@ -563,6 +565,7 @@ def _described(desk: Desk, plain: Any) -> tuple[Schema, Mapping[str, Any]]:
     sources: Mapping[str, Any] = {}
     if _is_linked(plain):
         plain, sources = _as_one(plain)
+    require_inside(desk.folder.root, plain, desk.folder.root)
     return Schema.from_dict(plain, folder=desk.folder.root), sources
 
 

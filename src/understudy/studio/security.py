@@ -3,7 +3,8 @@
 What is kept out, and how:
 
 - *Other machines*: the server binds to loopback alone.
-- *Other programs and other users of this machine*: the token in the address is used once, for a cookie that scripts cannot read.
+- *Other programs and other users of this machine*: the token in the address is used once, for a cookie that scripts cannot read; it is in no list of processes.
+  What is not kept out: browsers send a cookie to every port of a machine, so a page of another user's server on this machine, opened in the same browser, is told it.
 - *Other web sites in the same browser*: the cookie is ``SameSite=Strict``; a request has to name this server as its ``Host`` (a name that somebody
   else's DNS points to loopback is refused) and, where it changes something, as its ``Origin``; every form carries a token of its own.
 - *Markup in what people type, and in files of the folder*: templates escape, and the policy of every page allows no script or style but the
@@ -16,6 +17,7 @@ import hashlib
 import hmac
 import secrets
 from collections.abc import Iterable, Mapping
+from html import escape
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qs
 
@@ -23,7 +25,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["ENTRANCE", "MAX_BODY", "POLICY", "Gate", "Guard"]
+__all__ = ["ENTRANCE", "MAX_BODY", "POLICY", "Gate", "Guard", "leading_to"]
 
 ENTRANCE = "/enter"
 MAX_BODY = 6 << 20
@@ -41,10 +43,21 @@ _HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-_ARRIVED = (
-    '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Understudy studio</title><link rel="icon" href="data:,">'
-    '<meta http-equiv="refresh" content="0; url=/"></head><body><p><a href="/">Go on to the studio</a></p></body></html>'
-)
+
+
+def leading_to(address: str) -> str:
+    """Return a page that goes on to an address by itself.
+
+    Examples
+    --------
+    >>> 'url=/"' in leading_to("/")
+    True
+    """
+    shown = escape(address)
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Understudy studio</title><link rel="icon" href="data:,">'
+        f'<meta http-equiv="refresh" content="0; url={shown}"></head><body><p><a href="{shown}">Go on to the studio</a></p></body></html>'
+    )
 
 
 class Gate:
@@ -172,7 +185,7 @@ class Guard:
                 "This token is not the studio's, or was used before. Stop the studio and start it again for a new one.",
             )
         # A page that goes on by itself, and no redirection: what follows is then asked for by this site, as a strict cookie wants it.
-        answer = HTMLResponse(_ARRIVED)
+        answer = HTMLResponse(leading_to("/"))
         if session is not None:
             answer.set_cookie(gate.cookie, session, httponly=True, samesite="strict", path="/")
         return answer

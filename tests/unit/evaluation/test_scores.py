@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -13,8 +14,11 @@ from understudy.data.holdout import HoldOut
 from understudy.errors import DataError, WorkloadError
 from understudy.evaluation import Comparison, Options, evaluate
 from understudy.evaluation.distances import total_variation
+from understudy.evaluation.levels import Levels
+from understudy.evaluation.prediction import _Task
 from understudy.evaluation.scores import MOST_VALUES, column_views, distances, expected_distance, triples_of
 from understudy.schema import Schema
+from understudy.schema.entities import EventColumns
 
 SCHEMA = Schema.parse(
     """
@@ -156,3 +160,15 @@ def test_frames_with_a_hold_out_from_python() -> None:
         evaluate_tables(frame.iloc[1:], frame, schema=SCHEMA, hold_out=division)
     with pytest.raises(DataError, match="cannot be read"):
         evaluate_tables([1, 2], frame, schema=SCHEMA)
+
+
+def test_records_are_shown_by_no_repr() -> None:
+    """A repr ends up in tracebacks, notebooks and logs."""
+    schema = Schema.parse("columns: [{name: a, kind: integer, minimum: 0, maximum: 99999}]")
+    records = np.full((3, 1), 71_717)
+    both = Comparison(schema, records, records)
+    parts = EventColumns.of(replace(schema, entity={"id": "who"}))
+    levels = Levels(parts, both, both, (71717.0, 71717.0), (71717.0, 71717.0))
+    task = _Task(both, "a", records, records, records, records, records, 0)
+    for shown in (both, Options(holdout=records, levels=levels), levels, task):
+        assert "71717" not in repr(shown)

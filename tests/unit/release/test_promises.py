@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,10 @@ from spec_examples import fitting_spec, people, small, small_spec
 
 from understudy.data import ArrowTable
 from understudy.errors import BudgetExceeded, DataError, SchemaError
-from understudy.privacy import Ledger
+from understudy.privacy import Ledger, PureDP, Unit
 from understudy.release import MinimalOccurrence, RecordTypes
+from understudy.release.bundle.bundle import write_bundle
+from understudy.release.bundle.reporting import about_records
 from understudy.release.result import ReleaseResult
 from understudy.release.run import run as running
 from understudy.release.run.run import Release, run_release
@@ -84,6 +87,59 @@ def test_the_guarantee_of_a_release_says_so(tmp_path: Path) -> None:
     outcome = run_release(spec, ledger=tmp_path / "l.ledger", source=people())
     assert "among tables with 600 rows: the number is public" in outcome.guarantee.describe()
     assert outcome.guarantee.to_dict()["condition"] in outcome.guarantee.to_dict()["words"]
+
+
+# ---------------------------------------------------------------------- whom the words are about, and what they are about
+
+
+def documents(outcome: ReleaseResult, folder: Path) -> dict[str, str]:
+    """Return every page of a bundle that people read, as plain words."""
+    write_bundle(outcome, folder)
+    pages = {path.name: path.read_text() for path in folder.rglob("*") if path.suffix in (".html", ".md")}
+    return {name: " ".join(unescape(text).split()) for name, text in pages.items()}
+
+
+TOLERANT = {"acceptance__epsilon": 96.0, "budget__total": {"epsilon": 100}}
+FOR_PEOPLE = ("README.md", "README.html", "report.html", "anonymisation.html", "dpia-annex.html")
+
+
+def test_a_promise_about_records_says_that_somebody_with_several_is_promised_less(tmp_path: Path) -> None:
+    outcome = run_release(small_spec(**TOLERANT), ledger=tmp_path / "l.ledger", source=people())
+    assert isinstance(outcome, ReleaseResult)
+    said = documents(outcome, tmp_path / "bundle")
+    for name in FOR_PEOPLE:
+        assert "about one record" in said[name], name
+        assert "every epsilon counts twice" in said[name], name
+    unit = Unit.add_remove_person("who", max_rows=2)
+    assert about_records(unit) == ""
+
+
+def test_documents_do_not_say_that_nothing_was_read_before(tmp_path: Path) -> None:
+    """A release after a rejected one: its specification may have been written in the light of that one."""
+    ledger = tmp_path / "l.ledger"
+    strict = small_spec(acceptance__criteria__0__threshold=1e-6, **TOLERANT)
+    terms = {"unit": strict.unit, "table": strict.source.table or strict.name}
+    with Ledger.create(ledger, budget=PureDP(300.0), **terms):
+        pass
+    rejected = run_release(strict, ledger=ledger, source=people())
+    assert not isinstance(rejected, ReleaseResult)
+    outcome = run_release(small_spec(name="second", **TOLERANT), ledger=ledger, source=people())
+    assert isinstance(outcome, ReleaseResult)
+    for name, text in documents(outcome, tmp_path / "bundle").items():
+        assert "before any record was read" not in text.replace(
+            "before any record was read for this release", ""
+        ), name
+
+
+def test_the_chance_of_a_false_acceptance_is_that_of_one_attempt(tmp_path: Path) -> None:
+    single = run_release(small_spec(**TOLERANT), ledger=tmp_path / "s.ledger", source=people())
+    loop = run_release(fitting_spec(selection=LOOP), ledger=tmp_path / "l.ledger", source=people())
+    assert isinstance(single, ReleaseResult)
+    assert isinstance(loop, ReleaseResult)
+    one, several = documents(single, tmp_path / "one"), documents(loop, tmp_path / "several")
+    for name in ("README.md", "README.html", "report.html"):
+        assert "with a larger chance" in several[name], name
+        assert "with a larger chance" not in one[name], name
 
 
 # ---------------------------------------------------------------------- methods that could never pay

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -415,3 +416,30 @@ def test_the_private_table_is_not_public(tmp_path: Path) -> None:
     (tmp_path / "spec.yaml").write_text(yaml.safe_dump(plain_spec(source={"path": "private.csv"})))
     words = ["rehearse", str(tmp_path / "spec.yaml"), "--public", str(tmp_path / "private.csv")]
     assert "private table" in str(CliRunner().invoke(app, words).exception)
+
+
+@pytest.mark.parametrize("way", ["path", "text", "link", "second name", "folder", "mapping"])
+def test_no_way_to_name_the_private_table_makes_it_public(tmp_path: Path, way: str) -> None:
+    private = tmp_path / "public" / "private.csv"
+    private.parent.mkdir()
+    table().to_csv(private, index=False)
+    spec = Spec.parse(yaml.safe_dump(plain_spec(source={"path": "public/private.csv"})), where=tmp_path)
+    (tmp_path / "link.csv").symlink_to(private)
+    os.link(private, tmp_path / "other.csv")
+    public: Any = {
+        "path": private,
+        "text": str(private),
+        "link": tmp_path / "link.csv",
+        "second name": tmp_path / "other.csv",
+        "folder": private.parent,
+        "mapping": {"t": private},
+    }[way]
+    with pytest.raises(DataError, match="private table"):
+        rehearse(spec, public, trials=1, jobs=1)
+
+
+def test_a_private_table_of_a_database_is_not_public(tmp_path: Path) -> None:
+    place = {"url": "duckdb:///private.duckdb", "table": "t"}
+    spec = Spec.parse(yaml.safe_dump(plain_spec(source={"database": place})), where=tmp_path)
+    with pytest.raises(DataError, match="private table"):
+        rehearse(spec, spec.source.database, trials=1, jobs=1)

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import norm
+from typer.testing import CliRunner
 
 from understudy.errors import BudgetError, BundleError, DataError, OutputError, SchemaError
 from understudy.mechanisms import Model
@@ -23,10 +24,11 @@ from understudy.release.bundle.bundle import bundle_files, manifest_text
 from understudy.release.bundle.verify import verify_bundle
 from understudy.release.rehearsal.rehearsal import rehearse
 from understudy.release.selection.profiles import Bound
-from understudy.release.series.compare import compare_sides, schema_differences, side_of
+from understudy.release.series.compare import compare_sides, comparison_page, schema_differences, side_of
 from understudy.release.series.cost import composed
 from understudy.release.series.refresh import plan_refresh
 from understudy.release.spec.spec import Spec
+from understudy.report import markdown, render
 from understudy.schema import Boolean, Integer, Schema
 from understudy.workflow import publish
 
@@ -386,6 +388,45 @@ def test_two_tables_are_compared_by_what_sampling_explains(tmp_path: Path) -> No
     moved = compare_sides(side_of(one, schema), side_of(other, schema))
     assert moved.columns[0].columns in (("a",), ("b",))
     assert moved.columns[0].at_least > 0.1
+
+
+def test_a_comparison_with_a_table_says_that_it_is_as_private(tmp_path: Path) -> None:
+    """Both sides may be the custodian's own records: what is written must not look like a page of a release."""
+    schema = Schema.from_dict(SCHEMA)
+    one, two = (_table(tmp_path / f"{i}.csv", i) for i in range(2))
+    found = compare_sides(side_of(one, schema), side_of(two, schema))
+    assert found.exact == ("0.csv", "1.csv")
+    page = comparison_page(found)
+    for text in (markdown(page), render(page), json.dumps(found.to_dict())):
+        assert "read without noise" in text
+        assert "do not publish" in text
+
+
+def test_a_comparison_of_bundles_has_no_warning(series: Path) -> None:
+    found = compare_sides(side_of(series / "first-release"), side_of(series / "second-release"))
+    assert (found.exact, found.warning) == ((), "")
+    assert "warning" not in found.to_dict()
+    assert "without noise" not in render(comparison_page(found))
+
+
+def test_nothing_is_compared_into_a_bundle(tmp_path: Path) -> None:
+    from understudy.cli import main as commands
+
+    commands.register(commands.app)
+    schema = Schema.from_dict(SCHEMA)
+    schema.write(tmp_path / "schema.yaml")
+    one, two = (_table(tmp_path / f"{i}.csv", i) for i in range(2))
+    (tmp_path / "release").mkdir()
+    (tmp_path / "release" / "certificate.json").write_text("{}")
+    words = ["compare", str(one), str(two), "--schema", str(tmp_path / "schema.yaml"), "--out"]
+    refused = CliRunner().invoke(commands.app, [*words, str(tmp_path / "release" / "changes.html")])
+    assert isinstance(refused.exception, OutputError)
+    assert not (tmp_path / "release" / "changes.html").exists()
+    written = CliRunner().invoke(
+        commands.app, [*words, str(tmp_path / "changes.html")], catch_exceptions=False
+    )
+    assert "read without noise" in written.output
+    assert "do not publish" in (tmp_path / "changes.html").read_text()
 
 
 def test_schemas_that_differ_are_told_apart_column_by_column() -> None:

@@ -203,6 +203,9 @@ def test_every_text_is_used() -> None:
         content(certainty="99.999997 %", allowed="epsilon=2", condition="It holds among tables with 5 rows."),
         texts=texts,
     )
+    loop = release_page(content(by_record=True, attempts=True), texts=texts)
+    assert "several in the real table" in loop
+    assert "followed by others" in loop
     release_page(content(panels=[], bounds=[], slack=None, figures=[]), texts=texts)
     release_page(
         content(figures=[Figure("below 5", "Error of: a")], description="A word. " * 100), texts=texts

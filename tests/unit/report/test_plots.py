@@ -50,7 +50,7 @@ ALL: list[tuple[Callable[[], Plot], str, int]] = [
     (pairs, "Error by pair of columns (private)", 1),
     (frontier, "Expected errors of independent on made-up tables of 400 rows", 3),
     (spending, "Budget of stays: 1 of 2 (epsilon) spent", 1),
-    (marginals, "Shares of values: simulated, model", 4),
+    (marginals, "Shares of values: simulated, model (as private as these tables)", 4),
 ]
 
 
@@ -122,6 +122,29 @@ def test_without_matplotlib_there_is_still_svg(monkeypatch: pytest.MonkeyPatch) 
     assert plot.svg
     with pytest.raises(MissingExtra, match=r"understudy\[plots\]"):
         plot.axes()
+
+
+@pytest.mark.parametrize("drawn", [errors, pairs, marginals])
+def test_exact_numbers_are_drawn_into_no_published_bundle(drawn: Callable[[], Plot], tmp_path: Path) -> None:
+    bundle = tmp_path / "release"
+    (bundle / "deep").mkdir(parents=True)
+    (bundle / "certificate.json").write_text("{}")
+    plot = drawn()
+    assert "private" in plot.title
+    assert "private" in plot.svg
+    for place in (bundle / "a.svg", bundle / "deep" / "a.svg"):
+        with pytest.raises(OutputError, match="is a published bundle"):
+            plot.save(place)
+        assert not place.exists()
+    assert plot.save(tmp_path / "a.svg").exists()
+
+
+def test_a_model_alone_is_drawn_wherever_one_wants(tmp_path: Path) -> None:
+    (tmp_path / "certificate.json").write_text("{}")
+    model = TableSynthesizer("independent", schema=SCHEMA, unit="add-remove", epsilon=1.0).fit(FRAME).model_
+    plot = plots.marginals({"model": model}, SCHEMA)
+    assert "private" not in plot.title
+    assert plot.save(tmp_path / "a.svg").exists()
 
 
 def test_what_cannot_be_drawn_is_refused(tmp_path: Path) -> None:

@@ -281,3 +281,46 @@ def test_other_mistakes(tmp_path: Path) -> None:
     with pytest.raises(SchemaError, match="There is no file"):
         import_schema(tmp_path / "absent.json")
     assert import_schema(file, format="mbi").names == ("a",)
+
+
+@pytest.mark.parametrize("value", [["f"], {"f": 1}])
+def test_values_of_an_enumeration_that_are_no_single_values_are_refused(tmp_path: Path, value: Any) -> None:
+    plain = {
+        "@type": "sc:Dataset",
+        "conformsTo": "http://mlcommons.org/croissant/1.0",
+        "recordSet": [
+            {
+                "@id": "sexes",
+                "field": [{"@id": "sexes/name", "dataType": "sc:Text"}],
+                "data": [{"name": "m"}, {"name": value}],
+            },
+            {
+                "@id": "rows",
+                "field": [
+                    {
+                        "@id": "rows/sex",
+                        "name": "sex",
+                        "dataType": "sc:Text",
+                        "references": {"field": {"@id": "sexes/name"}},
+                    }
+                ],
+            },
+        ],
+    }
+    with pytest.raises(SchemaError, match="single values"):
+        import_schema(write(tmp_path, "croissant.json", plain))
+
+
+@pytest.mark.parametrize("encoding", ["UPF-8", "shift_jis", "no such encoding"])
+def test_codebooks_in_encodings_that_cannot_be_read_are_refused(tmp_path: Path, encoding: str) -> None:
+    file = tmp_path / "codebook.xml"
+    file.write_text(f'<?xml version="1.0" encoding="{encoding}"?><codeBook></codeBook>')
+    with pytest.raises(SchemaError, match=r"encoding|XML"):
+        import_schema(file)
+
+
+@pytest.mark.parametrize("low", [-1.5, 0, -(10**400)])
+def test_bounds_beyond_every_float_are_refused(tmp_path: Path, low: Any) -> None:
+    field = {"name": "a", "type": "integer", "constraints": {"minimum": low, "maximum": 10**400}}
+    with pytest.raises(SchemaError):
+        import_schema(write(tmp_path, "tableschema.json", {"fields": [field]}))

@@ -14,7 +14,7 @@ from understudy.errors import SchemaError
 from understudy.schema import Schema
 from understudy.schema.entities import NONE, EventColumns, event_schema
 from understudy.schema.files.yaml import parse_plain
-from understudy.schema.linked import joined, read_linked_file
+from understudy.schema.linked import joined, read_linked_file, register_of
 
 TEXT = """
 name: register
@@ -174,3 +174,25 @@ def test_records_of_entities_that_have_events_are_as_they_were() -> None:
     assert event_schema(one).column("place_of_event").labels == ("first", "later")
     assert event_schema(schema).column("ward").missing is True
     assert one.fingerprint() != schema.fingerprint()
+
+
+@pytest.mark.parametrize("given", [["drop"], {"drop": True}, 5, "keep"])
+def test_what_becomes_of_orphans_of_several_tables_is_refused_where_it_is_none_of_its_words(
+    given: Any,
+) -> None:
+    events = [
+        {
+            "name": name,
+            "belongs_to": "people",
+            "source": f"{name}.csv",
+            "orphans": given,
+            "columns": [{"name": name[0], "kind": "boolean"}],
+        }
+        for name in ("visits", "bills")
+    ]
+    sex = {"name": "sex", "kind": "boolean"}
+    people = {"name": "people", "key": "person", "source": "people.csv", "columns": [sex]}
+    with pytest.raises(SchemaError, match="orphans"):
+        made = register_of({"tables": [people, *events]})
+        assert made is not None
+        made.schemas(".")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +15,12 @@ from understudy.release.agreement import agreement_of
 from understudy.release.approvals import approvals_beside, approve, check_approvals, specification_hash
 from understudy.release.spec.spec import Spec
 from understudy.signatures import open_keyring
+from understudy.studio import agreement
+from understudy.studio.designs.notes import Notes
+from understudy.studio.designs.pages import Saved
 from understudy.studio.desk import Desk
 from understudy.studio.export import export_design
+from understudy.studio.folder import Folder
 from understudy.workflow import publish
 
 SCRIPT = "<script>alert('x')</script>"
@@ -30,14 +36,21 @@ def approved(browser: Any, role: str = "owner", name: str = "Ada Berg") -> Any:
     return browser.post("/designs/small/approve", fields | {"approve_sure": "yes"})
 
 
+def commented(browser: Any, name: str, text: str) -> Any:
+    version = {"version": browser.version("/designs/small/agree")}
+    return browser.post("/designs/small/comments", version | {"comment_name": name, "comment": text})
+
+
 def signed(browser: Any) -> Any:
     return browser.post("/designs/small/sign", {"version": browser.version("/designs/small/agree")})
 
 
 def test_comments_are_kept_with_the_version_they_are_about(browser: Any, desk: Desk, small: str) -> None:
-    assert browser.post("/designs/small/comments", {"comment": "x"}).status_code == 422
-    assert browser.post("/designs/small/comments", {"comment_name": "x", "comment": " "}).status_code == 422
-    words = {"comment_name": "Ada", "comment_role": "lawyer", "comment": f"Why 4? {SCRIPT}"}
+    version = {"version": browser.version("/designs/small/agree")}
+    assert browser.post("/designs/small/comments", version | {"comment": "x"}).status_code == 422
+    blank = {"comment_name": "x", "comment": " "}
+    assert browser.post("/designs/small/comments", version | blank).status_code == 422
+    words = version | {"comment_name": "Ada", "comment_role": "lawyer", "comment": f"Why 4? {SCRIPT}"}
     assert browser.post("/designs/small/comments", words).status_code == 303
     page = browser.get("/designs/small/agree").text
     assert "Why 4?" in page
@@ -64,6 +77,53 @@ def test_an_approval_is_of_one_version(browser: Any, desk: Desk, small: str) -> 
     assert "approved an earlier version" in page
     late = {"version": stale, "approve_role": "owner", "approve_name": "Ada", "approve_sure": "yes"}
     assert browser.post("/designs/small/approve", late).status_code == 409
+
+
+@pytest.mark.parametrize("page", ["approve", "comments", "require", "sign"])
+def test_what_is_approved_is_what_the_page_showed_schema_included(
+    browser: Any, desk: Desk, small: str, page: str
+) -> None:
+    approved(browser)
+    before = specification_hash(Spec.read(desk.folder.design("small")))
+    kept = {path.name: path.read_bytes() for path in desk.folder.designs.iterdir()}
+    shown = {"version": browser.version("/designs/small/agree")}
+    # the design stays as it is, byte for byte: another tab changes the schema that it names
+    text = desk.folder.schema.read_text()
+    desk.folder.schema.write_text(text.replace("day, general, intensive", "day, general, intensive, hospice"))
+    assert specification_hash(Spec.read(desk.folder.design("small"))) != before
+    fields = {
+        "approve": {"approve_role": "lawyer", "approve_name": "Bo", "approve_sure": "yes"},
+        "comments": {"comment_name": "Bo", "comment": "Fine."},
+        "require": {"required": "owner"},
+        "sign": {},
+    }[page]
+    answer = browser.post(f"/designs/small/{page}", shown | fields)
+    assert answer.status_code == 409
+    assert "schema" in answer.text
+    assert {path.name: path.read_bytes() for path in desk.folder.designs.iterdir()} == kept
+    assert not desk.folder.signed.exists()
+
+
+def test_a_version_that_nobody_read_is_not_approved(desk: Desk, small: str) -> None:
+    path = desk.folder.design("small")
+    read = specification_hash(Spec.read(path))
+    path.write_text(path.read_text().replace("epsilon: 4.0", "epsilon: 5.0"))
+    with pytest.raises(SignatureError, match="changed meanwhile"):
+        approve(path, role="owner", name="Ada", version=read)
+    assert approvals_beside(path) == ()
+
+
+def test_comments_of_several_tabs_are_all_kept(browser: Any, desk: Desk, small: str) -> None:
+    version = {"version": browser.version("/designs/small/agree")}
+
+    def say(number: int) -> int:
+        said = version | {"comment_name": "Ada", "comment": f"comment {number}"}
+        return int(browser.post("/designs/small/comments", said).status_code)
+
+    with ThreadPoolExecutor(8) as pool:
+        assert set(pool.map(say, range(24))) == {303}
+    found = Notes.read(desk.folder, "small").comments
+    assert sorted(item.text for item in found) == sorted(f"comment {number}" for number in range(24))
 
 
 def test_nothing_is_signed_without_the_owner(browser: Any, desk: Desk, small: str) -> None:
@@ -111,10 +171,75 @@ def test_a_signed_specification_is_the_design_and_releases_with_its_approvals(
     assert specification_hash(Spec.read(place / "spec.yaml")) == specification_hash(design)
 
 
+class Struck(BaseException):
+    """The power is cut."""
+
+
+@pytest.mark.parametrize("before", [False, True], ids=["first", "again"])
+def test_a_signing_that_is_cut_off_leaves_nothing_that_looks_signed_and_is_not(
+    browser: Any, desk: Desk, small: str, monkeypatch: pytest.MonkeyPatch, before: bool
+) -> None:
+    """Struck before each file it writes: what lies there is unsigned, whole, or refused with a reason; signing again puts it right."""
+    approved(browser)
+    if before:
+        assert signed(browser).status_code == 303
+        commented(browser, "Ada", "One more word.")
+    step, write, state = 0, Folder.write, agreement.write_statement
+
+    def strike() -> None:
+        nonlocal step
+        if step == 0:
+            raise Struck
+        step -= 1
+
+    def cut_write(self: Folder, path: Path, text: str) -> None:
+        strike()
+        write(self, path, text)
+
+    def cut_state(*given: Any) -> Any:
+        strike()
+        return state(*given)
+
+    saved = Saved(desk, "small")
+    spec = saved.require_spec()
+    found = check_approvals(spec, approvals_beside(saved.path))
+    endings = []
+    for number in range(20):
+        step = number
+        with monkeypatch.context() as patched:
+            patched.setattr(Folder, "write", cut_write)
+            patched.setattr(agreement, "write_statement", cut_state)
+            try:
+                agreement.write_signed(desk, saved, spec, found, publish=False)
+            except Struck:
+                pass
+            else:
+                break
+        (place,) = desk.folder.signed.iterdir() if desk.folder.signed.exists() else (None,)
+        page = browser.get("/designs/small/agree")
+        assert page.status_code == 200
+        if place is None or not (place / "spec.yaml").exists():
+            assert "This version is signed" not in page.text
+            endings.append("unsigned")
+            continue
+        try:
+            agreement_of(Spec.read(place / "spec.yaml"))
+            endings.append("whole")
+        except SignatureError as error:
+            assert unescape(str(error)) in unescape(page.text)
+            endings.append("refused")
+    assert number > 4
+    assert set(endings) == ({"whole", "refused"} if before else {"unsigned"})
+    (place,) = desk.folder.signed.iterdir()
+    record = agreement_of(Spec.read(place / "spec.yaml"))
+    assert record is not None
+    assert record.number == before
+
+
 def test_comments_and_approvals_are_hashed_into_the_specification_and_into_the_certificate(
     browser: Any, desk: Desk, small: str
 ) -> None:
-    browser.post("/designs/small/comments", {"comment_name": "Ada", "comment": f"Why 4? {SCRIPT}"})
+    commented(browser, "Ada", f"Why 4? {SCRIPT}")
     approved(browser)
     version = {"version": browser.version("/designs/small/agree")}
     assert browser.post("/designs/small/sign", version | {"publish_comments": "yes"}).status_code == 303
@@ -126,7 +251,7 @@ def test_comments_and_approvals_are_hashed_into_the_specification_and_into_the_c
     page = browser.get("/designs/small/agree").text
     assert "holds 1 approval and 1 comment, which are published" in page
     assert record.hash[:12] in page
-    browser.post("/designs/small/comments", {"comment_name": "Bo", "comment": "Fine."})
+    commented(browser, "Bo", "Fine.")
     assert "1 came since" in browser.get("/designs/small/agree").text
     file = place / "agreement.json"
     whole = file.read_text()
@@ -188,7 +313,7 @@ def test_script_in_every_text_field_stays_text_in_report_and_documents(browser: 
     }
     answer = browser.post("/designs/small", fields)
     assert answer.status_code == 303, answer.text
-    browser.post("/designs/small/comments", {"comment_name": f"C {SCRIPT}", "comment": f"said {SCRIPT}"})
+    commented(browser, f"C {SCRIPT}", f"said {SCRIPT}")
     assert approved(browser, name=f"Ada {SCRIPT}").status_code == 303
     version = {"version": browser.version("/designs/small/agree")}
     assert browser.post("/designs/small/sign", version | {"publish_comments": "yes"}).status_code == 303
@@ -301,7 +426,7 @@ def test_the_page_to_send_around_is_one_file_that_asks_for_nothing(
     browser: Any, desk: Desk, small: str
 ) -> None:
     approved(browser)
-    browser.post("/designs/small/comments", {"comment_name": "Ada", "comment": f"Fine. {SCRIPT}"})
+    commented(browser, "Ada", f"Fine. {SCRIPT}")
     answer = browser.get("/designs/small/export")
     assert answer.headers["content-disposition"] == 'attachment; filename="small.html"'
     text = export_design(desk.folder.root, "small")

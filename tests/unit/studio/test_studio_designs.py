@@ -565,6 +565,20 @@ def test_tables_outside_the_public_folder_cannot_be_named(desk: Desk) -> None:
             Table.parse(text, 10, desk.folder)
 
 
+def test_the_private_table_of_a_design_is_not_rehearsed_on(browser: Any, desk: Desk, small: str) -> None:
+    desk.folder.public.mkdir()
+    (desk.folder.public / "toy.csv").write_text("ward,stay_days\nday,3\n")
+    path = desk.folder.design(small)
+    simulated = "{simulate: {table: toy, rows: 800, seed: 1}}"
+    path.write_text(path.read_text().replace(simulated, "{path: ../public/toy.csv}"))
+    fields = fields_of(browser.get("/designs/small").text) | {"version": browser.version("/designs/small")}
+    answer = browser.post("/designs/small", fields | {"table": "public:toy.csv", "action": "rehearse"})
+    assert answer.status_code == 422
+    assert "private table" in answer.text
+    assert desk.rehearsals.running() == 0
+    assert not (desk.folder.hidden / "rehearsals").exists()
+
+
 def test_a_new_design_can_be_used_as_it_is(desk: Desk) -> None:
     desk.folder.designs.mkdir()
     for columns in (1, 2):

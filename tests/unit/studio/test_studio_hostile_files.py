@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from benchmarks.trust._fuzz_mutate import spoil_bytes
+from studio_forms import fields_of
 
 from understudy.studio.designs.notes import Notes
 from understudy.studio.desk import Desk
@@ -30,9 +31,25 @@ CASES = 40
 @pytest.mark.parametrize(
     "content", ["[" * 100_000, '{"rows": Infinity}', '{"trials": NaN}', '{"comments": 5}', "[]", "\0"]
 )
-def test_notes_that_are_none_count_as_empty(desk: Desk, small: str, content: str) -> None:
-    (desk.folder.designs / "small.notes.json").write_text(content)
-    assert Notes.read(desk.folder, "small") == Notes(auto=False)
+def test_notes_that_are_none_count_as_empty_and_are_not_written_over(
+    desk: Desk, browser: Any, small: str, content: str
+) -> None:
+    path = desk.folder.designs / "small.notes.json"
+    path.write_text(content)
+    assert Notes.read(desk.folder, "small") == Notes(auto=False, spoilt=True)
+    version = {"version": browser.version("/designs/small/agree")}
+    said = {"comment_name": "Ada", "comment": "Why 4?"}
+    form = fields_of(browser.get("/designs/small").text) | {"version": browser.version("/designs/small")}
+    for page, fields in (
+        ("comments", version | said),
+        ("sign", version),
+        ("", form | {"title": "Another"}),
+    ):
+        answer = browser.post(f"/designs/small{'/' if page else ''}{page}", fields)
+        assert answer.status_code == 400, page
+        assert "small.notes.json" in answer.text
+    assert path.read_text() == content
+    assert "Another" not in desk.folder.design("small").read_text()
 
 
 def test_spoilt_files_are_said_to_be_spoilt(desk: Desk, browser: Any, small: str, seed: int) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import pytest
 
 from understudy.errors import MissingExtra, UsageError
-from understudy.studio.app import create_app
+from understudy.studio.app import create_app, serve
 from understudy.studio.desk import Desk
 from understudy.studio.folder import Folder
 from understudy.studio.security import MAX_BODY, Gate
@@ -174,6 +176,28 @@ def test_two_studios_do_not_share_a_folder(tmp_path: Path) -> None:
     second.unlock()
 
 
+def test_the_token_is_in_no_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a browser is started with can be read by every user of the machine."""
+    import uvicorn
+
+    opened: list[str] = []
+    told: list[str] = []
+
+    def started(self: Any, sockets: Any) -> None:
+        page = Path(unquote(urlsplit(opened[0]).path))
+        assert page.stat().st_mode & 0o777 == 0o600
+        assert f'url={told[0]}"' in page.read_text()
+
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    monkeypatch.setattr(uvicorn.Server, "run", started)
+    serve(tmp_path, announce=told.append)
+    token = told[0].partition("token=")[2]
+    assert len(token) > 30
+    assert opened[0].startswith("file:///")
+    assert token not in opened[0]
+    assert list((tmp_path / ".studio").glob("enter-*")) == []
+
+
 def test_the_cookies_of_two_studios_have_two_names() -> None:
     assert Gate(1).cookie != Gate(2).cookie
     assert Gate(1).token != Gate(1).token
@@ -190,6 +214,98 @@ def test_nothing_is_written_outside_the_folder(desk: Desk, tmp_path_factory: pyt
     with pytest.raises(OSError, match="outside"):
         desk.folder.write(desk.folder.design("a"), "text")
     assert list(elsewhere.iterdir()) == []
+
+
+CANARY = "zzcanary"
+
+
+@pytest.fixture
+def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder outside of the studio's, with files whose content must not come in."""
+    place = tmp_path_factory.mktemp("elsewhere")
+    (place / "ids.csv").write_text(f"{CANARY}1\n{CANARY}2\n")
+    (place / "schema.yaml").write_text(f"columns: [{{name: a, kind: categorical, values: [{CANARY}, b]}}]\n")
+    (place / "facts.yaml").write_text("schema: schema.yaml\nunit: add-remove\nsource: {table: t}\n")
+    return place
+
+
+def holds(folder: Path) -> bool:
+    return any(CANARY in path.read_text() for path in folder.rglob("*.yaml") if not path.is_symlink())
+
+
+@pytest.mark.parametrize("page", ["file", "import"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "lists: {x: PLACE/ids.csv}\ncolumns: [{name: a, kind: categorical, values: {list: x}}]\n",
+        "columns: [{name: a, kind: categorical, values: [b, c], levels: {file: PLACE/ids.csv}}]\n",
+        "lists: {x: link.csv}\ncolumns: [{name: a, kind: categorical, values: {list: x}}]\n",
+        "tables:\n- {name: p, key: k}\n- {name: v, belongs_to: p, columns: [{name: a, kind: categorical, values: [b, c], levels: {file: PLACE/ids.csv}}]}\n",
+    ],
+)
+def test_a_schema_brings_no_file_from_elsewhere(
+    browser: Any, desk: Desk, elsewhere: Path, text: str, page: str
+) -> None:
+    (desk.folder.root / "link.csv").symlink_to(elsewhere / "ids.csv")
+    text = text.replace("PLACE", str(elsewhere))
+    fields = {"version": browser.version("/schema"), "text": text, "pasted": text}
+    answer = browser.post(f"/schema/{page}", fields)
+    assert answer.status_code == 422
+    assert "outside the folder" in answer.text
+    assert f"{CANARY}1" not in answer.text
+    assert not holds(desk.folder.root)
+    desk.folder.schema.write_text(text)  # by another program, or as it came from somebody else
+    shown = browser.get("/schema").text
+    assert "outside the folder" in shown
+    assert f"{CANARY}1" not in shown
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("schema: ../schema.yaml", "schema: PLACE/schema.yaml"),
+        ("schema: ../schema.yaml", "schema: ../../{outside}/schema.yaml"),
+        ("schema: ../schema.yaml", "facts: PLACE/facts.yaml"),
+        ("schema: ../schema.yaml", "facts: inside.yaml"),
+        ("{method: independent}", "{method: gaussian, options: {workload: PLACE/ids.csv}}"),
+    ],
+)
+def test_a_design_brings_no_file_from_elsewhere(
+    browser: Any, desk: Desk, small: str, elsewhere: Path, old: str, new: str
+) -> None:
+    (desk.folder.designs / "inside.yaml").write_text(f"schema: {elsewhere}/schema.yaml\nunit: add-remove\n")
+    path = desk.folder.design(small)
+    outside = os.path.relpath(elsewhere, desk.folder.root.parent)
+    text = path.read_text().replace(old, new.replace("PLACE", str(elsewhere)).replace("{outside}", outside))
+    version = browser.version(f"/designs/{small}/file")
+    answer = browser.post(f"/designs/{small}/file", {"version": version, "text": text})
+    assert answer.status_code == 422
+    assert "outside the folder" in answer.text
+    path.write_text(text)
+    for page in ("", "/agree", "/export"):
+        answer = browser.get(f"/designs/{small}{page}")
+        assert "outside the folder" in answer.text
+        assert CANARY not in answer.text
+
+
+def test_links_that_lead_out_are_not_followed(browser: Any, desk: Desk, small: str, elsewhere: Path) -> None:
+    desk.folder.schema.unlink()
+    desk.folder.schema.symlink_to(elsewhere / "schema.yaml")
+    (desk.folder.designs / "other.yaml").symlink_to(elsewhere / "ids.csv")
+    for page in ("/schema", "/schema/file", "/designs/other/file", f"/designs/{small}", "/designs/other"):
+        answer = browser.get(page)
+        assert answer.status_code == 422, page
+        assert "link that leads out" in answer.text
+        assert CANARY not in answer.text
+
+
+def test_a_linked_table_under_public_is_not_offered(desk: Desk, elsewhere: Path) -> None:
+    place = desk.folder.public / "register"
+    place.mkdir(parents=True)
+    (place / "people.csv").write_text("a\n1\n")
+    (place / "visits.csv").symlink_to(elsewhere / "ids.csv")
+    assert desk.folder.public_folders(("people",)) == ["register"]
+    assert desk.folder.public_folders(("people", "visits")) == []
 
 
 def test_without_the_extra_the_command_says_what_to_install(

@@ -36,7 +36,7 @@ from understudy.cli.options import (
     parse_unit,
     summary,
 )
-from understudy.errors import OutputError, UsageError
+from understudy.errors import UsageError
 
 if TYPE_CHECKING:
     from understudy.evaluation import Evaluation
@@ -111,7 +111,7 @@ def evaluate(
     from understudy.cli.output import progress_bar
     from understudy.data import is_database
     from understudy.data.holdout import HoldOut
-    from understudy.data.output import require_apart, require_writable
+    from understudy.data.output import require_apart, require_outside_bundles, require_writable
     from understudy.schema import Schema
     from understudy.schema.linked import read_register
     from understudy.workflow import Payment
@@ -148,7 +148,7 @@ def evaluate(
             )
         for path in (out, report):
             if path is not None and not beside_bundle:
-                _refuse_bundle(path)
+                require_outside_bundles(path, ", or insist with --beside-bundle")
         with progress_bar("evaluate", quiet=quiet or json) as progress:
             each = evaluate_register(
                 real,
@@ -216,7 +216,7 @@ def evaluate(
         )
     for path in (out, report):
         if path is not None and not beside_bundle:
-            _refuse_bundle(path)
+            require_outside_bundles(path, ", or insist with --beside-bundle")
     with progress_bar("evaluate", quiet=quiet or json) as progress:
         found = compare(
             real,
@@ -232,17 +232,6 @@ def evaluate(
             **written,
         )
     _write(found, described.name, out=out, report=report, json=json)
-
-
-def _refuse_bundle(path: Path) -> None:
-    """Exact numbers about private records must not end up in a folder that is about to be published."""
-    folder = path.resolve().parent
-    for place in (folder, *folder.parents):
-        if (place / "certificate.json").exists():
-            raise OutputError(
-                f"{str(place)!r} is a published bundle, and an evaluation without a budget is as private as the real "
-                "records. Write it elsewhere, or insist with --beside-bundle."
-            )
 
 
 def _write_each(each: dict[str, Evaluation], *, out: Path | None, report: Path | None, json: bool) -> None:

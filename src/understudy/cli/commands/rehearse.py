@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from understudy.cli.options import Backend, Jobs, Json, Quiet
-from understudy.errors import DataError, UsageError
+from understudy.errors import UsageError
 
 if TYPE_CHECKING:
     from understudy.release.rehearsal.rehearsal import Rehearsal
@@ -142,11 +142,6 @@ def _table(
             f"A release of several tables of events is rehearsed on public tables: give --public FOLDER, a folder with a file for each of {', '.join(spec.table_names)}."
         )
     if public is not None:
-        if _shows_private(spec, public):
-            raise DataError(
-                "--public names the private table of the specification. A rehearsal shows exact errors and "
-                "spends no budget, so it must never see that table."
-            )
         return public, f"the table {str(public)!r}", ()
     wanted = rows or spec.row_count.value or spec.expected_rows
     if simulate is not None:
@@ -168,17 +163,6 @@ def _table(
         "records more than real tables do, which is hard on faithfulness and rare records."
     )
     return frame, f"{number:,} rows simulated from the facts in {str(facts)!r}", (*notes, more)
-
-
-def _shows_private(spec: Spec, public: Path) -> bool:
-    """Say whether a table, or a folder with linked tables, holds a private file of the specification."""
-    linked = spec.source.linked
-    private = [] if spec.source.path is None else [spec.source.path]
-    private += (
-        [] if linked is None else [place for place in linked.tables.values() if isinstance(place, Path)]
-    )
-    shown = [public, *(public.iterdir() if public.is_dir() else ())]
-    return any(one.exists() and two.exists() and one.samefile(two) for one in private for two in shown)
 
 
 def _show(found: Rehearsal, narrowed: tuple[Spec, tuple[Configuration, ...]] | None, out: Path) -> None:

@@ -97,7 +97,7 @@ FILES = {
     "schema.yaml": "columns, possible values, bins and rules",
     "acceptance.csv": "acceptance criteria with thresholds and results",
     "configuration.json": "the configuration that was chosen",
-    "spec.json": "the specification, decided before any record was read",
+    "spec.json": "the specification, decided before any record was read for this release",
     "certificate.json": "the guarantee: unit, every charge, how they add up",
     "model.understudy": "the fitted model with its noisy measurements, for error bounds and more rows",
     "marginals.svg": "one-way tables of the synthetic data",

@@ -12,6 +12,7 @@ from understudy.privacy import Budget
 from understudy.release.bundle.metadata import about_derived
 from understudy.release.bundle.reporting import (
     RARE_CONFIDENCE,
+    about_records,
     about_rows,
     at_least,
     between,
@@ -23,7 +24,7 @@ from understudy.release.bundle.reporting import (
 )
 from understudy.release.result import CriterionResult, ReleaseGuarantee, ReleaseResult
 from understudy.release.selection.profiles import BestProfile
-from understudy.report import Block, Bullets, Heading, Page, Table, Text, chance
+from understudy.report import ENGLISH, Block, Bullets, Heading, Page, Table, Text, chance
 from understudy.schema import Column, Date, Integer, Schema
 from understudy.schema.columns.numeric import Ordered
 from understudy.schema.spreadsheets import formula_values, is_formula
@@ -159,6 +160,7 @@ def _for_subjects(result: ReleaseResult) -> list[Block]:
             "known without your record. It holds whatever else the attacker knows and whatever is computed from this "
             "table later."
         ),
+        *([Text(alone)] if (alone := about_records(guarantee.unit)) else []),
         *([] if series is None else [Text(f"This is a release of a series. {series['words']}")]),
         Text("What was treated as public knowledge (and is therefore not protected), and what was not:"),
         Bullets([f"{name}: {_words(fact)}" for name, fact in result.public_facts.items() if fact]),
@@ -372,6 +374,7 @@ def _acceptance_words(result: ReleaseResult) -> list[Block]:
                 "All criteria that read the real table were checked together by one noisy test; only its outcome was "
                 "released, not the single errors. A table that violates a criterion passes with probability at most "
                 f"{acceptance.false_accept:g}."
+                + ("" if result.spec.shares.single else f" {ENGLISH['promise_attempts']}")
             )
         ]
     if not acceptance.epsilon:

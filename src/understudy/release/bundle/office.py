@@ -17,6 +17,7 @@ from understudy.privacy import Budget, Unit, budget_from_dict
 from understudy.release.agreement import Agreement
 from understudy.release.bundle.metadata import SYNTHETIC
 from understudy.release.bundle.reporting import (
+    about_records,
     about_rows,
     at_least,
     between,
@@ -301,6 +302,11 @@ def _promise(facts: OfficeFacts) -> list[Block]:
     return [Table("The promise", ("what", "from the certificate"), facts.protected)]
 
 
+def _by_record(facts: OfficeFacts) -> list[Block]:
+    words = about_records(facts.unit)
+    return [Text(words)] if words else []
+
+
 def _up(number: float) -> str:
     """Write a number with three digits, rounded up.
 
@@ -346,6 +352,7 @@ def _anonymisation(facts: OfficeFacts) -> Page:
                     "The bounds on this page follow from the guarantee by proof: they hold whatever somebody knows "
                     "already, whatever is published elsewhere, and however the rows are analysed."
                 ),
+                *_by_record(facts),
                 Text("Whether that makes the table anonymous information in the sense of the law is a question for people, and is asked at the end."),
             ],
         ),
@@ -455,7 +462,7 @@ def _dpia(facts: OfficeFacts) -> Page:
                     [
                         ("columns", f"Is each of the {len(facts.schema.names)} columns needed for the purpose, as finely as it is published?"),
                         ("instead of records", "Would tables of counts, or access in a secure room, serve the purpose?"),
-                        ("quality", f"{sum(item['passed'] for item in certificate['criteria'])} of {len(certificate['criteria'])} criteria, fixed before any record was read, are met"),
+                        ("quality", f"{sum(item['passed'] for item in certificate['criteria'])} of {len(certificate['criteria'])} criteria, fixed before any record was read for this release, are met"),
                         ("budget", f"Why is {facts.budget.describe()} no more than the purpose needs?"),
                     ],
                 )
@@ -473,6 +480,7 @@ def _dpia(facts: OfficeFacts) -> Page:
                         ["somebody is right about a yes or no in a person's record (nothing else presumed)", "1 in 2", chance(risk.chances[4][1], rounding=ROUND_CEILING)],
                     ],
                 ),
+                *_by_record(facts),
                 Text(
                     "Risks that no guarantee of this kind limits: statistics that are true and unwelcome for a group; wrong conclusions from rows that are taken for people; "
                     "misuse of the real records, which stay where they were."

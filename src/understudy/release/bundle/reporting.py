@@ -23,7 +23,7 @@ from understudy.privacy.accounting.conversions import gdp_to_approx, zcdp_to_app
 from understudy.privacy.guarantee import ALSO_MEASURED
 from understudy.release.bundle.readings import criterion_figures, figures, limits
 from understudy.release.selection.profiles import BestProfile, Bound, Profile, best_profile
-from understudy.report import ReportContent, Share, Whiskers
+from understudy.report import ENGLISH, ReportContent, Share, Whiskers
 from understudy.schema import Clique, Codes, Schema
 from understudy.schema.entities import Entity
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
+    "about_records",
     "at_least",
     "between",
     "bundle_report",
@@ -180,6 +181,8 @@ def _read(folder: Path, schema: Schema | None, model: Model | None) -> ReportCon
         cut=[
             text for text in (cut, "" if lost is None else RowsPerPerson.from_dict(lost).describe()) if text
         ],
+        by_record=unit.id_column is None,
+        attempts=(spec.get("selection") or {}).get("rule", "single") != "single",
         recognised=float(known.largest(np.array([_ACCUSED]))[0]),
         certainty="" if not exceeded else at_least(1 - exceeded).replace(" %", "%"),
         allowed="" if total == budget else _signs(total),
@@ -232,6 +235,17 @@ def _beyond_steps(schema: Schema) -> str:
     """Say what a table of entities with their events cannot tell about histories."""
     assert schema.entity is not None
     return f"What spans three rows of one {schema.entity.id} or more: each row was measured alone and with the one before, and a whole history follows from these steps."
+
+
+def about_records(unit: Unit) -> str:
+    """Say what a promise about single records means for whoever has several of them; empty where it is about persons.
+
+    Examples
+    --------
+    >>> about_records(Unit.add_remove_person("patient", max_rows=3))
+    ''
+    """
+    return ENGLISH["meaning_record"] if unit.id_column is None else ""
 
 
 def rare_values(model: Model | None) -> dict[str, dict[str, int]]:
@@ -298,9 +312,9 @@ def fixed(condition: str) -> str:
     Examples
     --------
     >>> fixed("")
-    'was fixed before any record was read'
+    'was fixed before any record was read for this release'
     """
-    words = "was fixed before any record was read"
+    words = "was fixed before any record was read for this release"
     return (
         f"{words}, but for facts of the schema that were measured before, at the cost of the same ledger"
         if ALSO_MEASURED in condition

@@ -23,7 +23,9 @@ from typing import Any
 import numpy as np
 import yaml
 
-from understudy.errors import BudgetError, OutputError, SchemaError
+from understudy.data import Database
+from understudy.data.linked import LinkedTables
+from understudy.errors import BudgetError, DataError, OutputError, SchemaError
 from understudy.mechanisms import Progress, no_progress
 from understudy.privacy import PureDP
 from understudy.release.rehearsal.trial import Trial, mean_interval
@@ -418,7 +420,7 @@ def rehearse(
     Raises
     ------
     DataError
-        If the table does not have the schema of the specification; everything wrong is listed.
+        If the table does not have the schema of the specification; everything wrong is listed. If it is the private table that the specification names, under whatever name.
     BudgetError
         If a number makes no sense.
     OutputError
@@ -462,6 +464,7 @@ def rehearse(
         raise BudgetError(f"keep ({keep}) must be a probability below 1.")
     if jobs == 0:
         raise BudgetError("jobs (0) must be a number of processes, or -1 for one per core.")
+    require_not_private(spec, public)
     space = spec.configurations
     if not space:
         raise SchemaError("The configuration space is empty; there is nothing to rehearse.")
@@ -485,6 +488,39 @@ def rehearse(
         rows=rows,
         keep=keep,
         notes=_notes(spec, rows, len(chosen), results),
+    )
+
+
+def require_not_private(spec: Spec, public: Any) -> None:
+    """Refuse the private table of a specification, or a folder or mapping that holds one of them: as a file, a link to it, or a table of a database."""
+    private = {*_places(spec.source.path), *_places(spec.source.database), *_places(spec.source.linked)}
+    for one in _places(public):
+        if one in private or any(_same_file(one, two) for two in private):
+            raise DataError(
+                "The table to rehearse on is the private table of the specification. A rehearsal shows exact errors and spends no budget, so it must never see that table."
+            )
+
+
+def _places(source: Any) -> list[Path | Database]:
+    """Return the files and the tables of databases that a source of tables names; none of what is in memory."""
+    if isinstance(source, LinkedTables | Mapping):
+        tables = source.tables if isinstance(source, LinkedTables) else source
+        return [place for table in tables.values() for place in _places(table)]
+    if isinstance(source, Database):
+        return [source]
+    if not isinstance(source, str | os.PathLike):
+        return []
+    path = Path(source)
+    return [path, *(path.iterdir() if path.is_dir() else ())]
+
+
+def _same_file(one: Path | Database, two: Path | Database) -> bool:
+    return (
+        isinstance(one, Path)
+        and isinstance(two, Path)
+        and one.exists()
+        and two.exists()
+        and one.samefile(two)
     )
 
 

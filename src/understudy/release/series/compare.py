@@ -134,6 +134,8 @@ class TablesCompared:
         Columns that cannot be compared, because their values or bins differ.
     several
         Who has several of the rows, where a side is a release of entities with their events; empty otherwise.
+    exact
+        The sides that are no bundles: tables, which were read without noise.
     """
 
     labels: tuple[str, str]
@@ -144,10 +146,24 @@ class TablesCompared:
     pairs: tuple[Change, ...]
     left_out: tuple[str, ...]
     several: str = ""
+    exact: tuple[str, ...] = ()
+
+    @property
+    def warning(self) -> str:
+        """What is said on everything that shows a comparison with a table that is no bundle; empty where both sides are bundles."""
+        if not self.exact:
+            return ""
+        what = (
+            f"{self.exact[0]} is no bundle and was"
+            if len(self.exact) == 1
+            else f"{' and '.join(self.exact)} are no bundles and were"
+        )
+        return f"{what} read without noise: this is as private as what was read. Unless that is public, do not publish it, and do not keep it beside a release."
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
         return {
+            **({"warning": self.warning} if self.warning else {}),
             "labels": list(self.labels),
             "rows": list(self.rows),
             "schema": list(self.schema),
@@ -244,6 +260,7 @@ def compare_sides(left: Side, right: Side, *, most: int = 10) -> TablesCompared:
         pairs=tuple(_largest(left, right, pairs, most, asked)),
         left_out=tuple(name for name in left.schema.names if name in both and name not in alike),
         several=left.several or right.several,
+        exact=tuple(dict.fromkeys(side.label for side in (left, right) if side.certificate is None)),
     )
 
 
@@ -381,7 +398,7 @@ def comparison_page(found: TablesCompared) -> Page:
         Text(f"{left} has {found.rows[0]:,} rows, {right} {found.rows[1]:,}."),
         Text(explanation(found)),
     ]
-    return Page(f"{right} beside {left}", sections, lead=lead)
+    return Page(f"{right} beside {left}", sections, lead=lead, banner=found.warning)
 
 
 def explanation(found: TablesCompared) -> str:

@@ -66,7 +66,7 @@ def given_bounds(entry: Mapping[str, Any], given: Mapping[str, Any], bins: int) 
 def is_short(low: Any, high: Any) -> bool:
     """Whether a range of whole numbers is short enough for one code each."""
     numbers = all(isinstance(end, int | float) and not isinstance(end, bool) for end in (low, high))
-    return numbers and 0 <= high - low < SHORT_RANGE
+    return numbers and low <= high < low + SHORT_RANGE  # a difference may be beyond every float
 
 
 def meaning_of(labels: Mapping[Any, str]) -> str:

@@ -83,6 +83,12 @@ def _parse(content: bytes, label: str) -> Element:
         parser.Parse(content, True)
     except expat.ExpatError as error:
         raise SchemaError(f"Not well-formed XML in {label!r}: line {error.lineno}.") from None
+    except (LookupError, ValueError) as error:  # encodings that nobody knows, and those of several bytes
+        if isinstance(error, SchemaError):
+            raise
+        raise SchemaError(
+            f"The encoding that {label!r} declares cannot be read. Write the file as UTF-8."
+        ) from None
     root: Element = builder.close()
     return root
 

@@ -278,6 +278,10 @@ def _enumerations(sets: list[dict[str, Any]]) -> dict[str, list[Any]]:
                 for place in (key, short)
                 if place in row
             ]
+            if not all(isinstance(value, str | int | float | None) for value in values):
+                raise SchemaError(
+                    f"The values of the field {key!r} in the file are lists or mappings, and not single values."
+                )
             if values:
                 found[key] = list(dict.fromkeys(values))
                 found.setdefault(_reference(item), found[key])

@@ -14,6 +14,7 @@ from typing import Any
 
 from understudy.datasets import names
 from understudy.errors import UsageError
+from understudy.release.rehearsal.rehearsal import require_not_private
 from understudy.release.spec.spec import Spec
 from understudy.studio.background.jobs import Jobs
 from understudy.studio.designs.specification import fit_key
@@ -101,7 +102,15 @@ class Rehearsals(Jobs):
         return f"{fit_key(spec)}-{_digest(table.text, table.rows)}-{hashlib.sha256(whole.encode()).hexdigest()[:24]}"
 
     def start(self, spec: Spec, table: Table, *, trials: int, frontier: bool = True) -> str:
-        """Begin a rehearsal, unless it is running, and return its name."""
+        """Begin a rehearsal, unless it is running, and return its name.
+
+        Raises
+        ------
+        DataError
+            If the table is the one that the design calls private.
+        """
+        if table.kind == "public":  # the job is not told where the private table is
+            require_not_private(spec, self.folder.public / table.name)
         key = self.key(spec, table)
         begun = self.begin(
             key,

@@ -11,7 +11,7 @@ from typing import Any
 from understudy.privacy import ApproxDP, PureDP
 from understudy.release.approvals import specification_hash
 from understudy.release.bundle.documents import odds
-from understudy.release.bundle.reporting import between, trade_off_curve
+from understudy.release.bundle.reporting import about_records, between, trade_off_curve
 from understudy.release.rehearsal.trial import mean_interval
 from understudy.release.run.planning import ModelPlan, ReleasePlan, plan_release
 from understudy.release.selection.profiles import Bound, best_profile
@@ -208,7 +208,7 @@ def _fixed_of(spec: Spec) -> _Fixed:
     made = _Fixed(
         digest,
         plan_release(spec, with_models=len(spec.schema.names) <= MANY_COLUMNS),
-        odds(between(promise, steps), known),
+        ". ".join(filter(None, [odds(between(promise, steps), known), about_records(spec.unit).rstrip(".")])),
         trade_off(
             trade_off_curve(known),
             label="Best possible attack: true positives against false positives, and a coin toss",

@@ -28,6 +28,8 @@ class Notes:
         What the design is rehearsed on, and how often.
     comments
         In their order.
+    spoilt
+        Whether the file could not be read: what was said is perhaps still in it, so nothing is signed without it or written over it.
     """
 
     auto: bool = True
@@ -36,6 +38,7 @@ class Notes:
     rows: int | None = None
     trials: int = 5
     comments: list[Comment] = field(default_factory=list)
+    spoilt: bool = False
 
     @classmethod
     def read(cls, folder: Folder, name: str) -> Notes:
@@ -54,13 +57,28 @@ class Notes:
                 for item in plain.get("comments", ())
             ]
         except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError):
-            return cls(auto=False)
+            return cls(auto=False, spoilt=True)
         return made
 
     def write(self, folder: Folder, name: str) -> None:
         """Keep the notes."""
+        self.require(name)
         path = folder.designs / f"{folder.checked(name)}.notes.json"
-        folder.write(path, json.dumps(asdict(self), indent=2, ensure_ascii=False) + "\n")
+        plain = {key: value for key, value in asdict(self).items() if key != "spoilt"}
+        folder.write(path, json.dumps(plain, indent=2, ensure_ascii=False) + "\n")
+
+    def require(self, name: str) -> None:
+        """Refuse notes whose file could not be read.
+
+        Raises
+        ------
+        UsageError
+            Saying which file it is.
+        """
+        if self.spoilt:
+            raise UsageError(
+                f"The notes of this design (designs/{name}.notes.json) cannot be read, and comments that are in them would be lost. Put the file right, or move it away."
+            )
 
     def add(self, *, role: str, name: str, text: str, version: str) -> None:
         """Add a comment."""

@@ -16,9 +16,8 @@ from starlette.responses import Response
 from understudy.datasets import names
 from understudy.errors import SchemaError, UnderstudyError, UsageError
 from understudy.release.spec.spec import Spec
-from understudy.schema import Schema
 from understudy.schema.files.yaml import parse_plain
-from understudy.schema.problems import problems_of
+from understudy.schema.problems import problems_of, raise_problems
 from understudy.studio.background.rehearsals import REGISTER
 from understudy.studio.complaints import Complaints
 from understudy.studio.designs.consequences import (
@@ -31,7 +30,8 @@ from understudy.studio.designs.controls import Controls, apply, complain, kind_n
 from understudy.studio.designs.notes import Notes
 from understudy.studio.designs.specification import built, new_design, settled, spec_text, with_total
 from understudy.studio.desk import Desk, Form, Stale
-from understudy.studio.folder import text_version
+from understudy.studio.folder import require_inside, text_version
+from understudy.studio.schemas import Current
 
 __all__ = [
     "Saved",
@@ -74,6 +74,7 @@ def _read(
         if not isinstance(found, dict):
             raise SchemaError("The file does not hold a specification.")
         plain = found
+        require_inside(where.parent, found, where)
         return plain, Spec.from_dict(found, where=where), None
     except UnderstudyError as error:
         return plain, None, error
@@ -194,11 +195,14 @@ def create(desk: Desk, request: Request, form: Form) -> Response:
         saved = Saved(desk, other)
         plain = {**saved.plain, "name": name}
         notes = Notes.read(desk.folder, other)
-        notes.comments = []
+        notes.comments, notes.spoilt = [], False
     else:
         notes.auto = False
         try:
-            schema = Schema.read(desk.folder.schema)
+            now = Current(desk)
+            raise_problems("The schema has problems", now.problems)
+            schema = now.schema
+            assert schema is not None
             simulated = other if kind == "simulate" and other in names() else ""
             plain = settled(
                 new_design(name, columns=len(schema.names), simulated=simulated, entity=schema.entity),
@@ -283,9 +287,10 @@ def _page(
 def _linked(desk: Desk) -> tuple[str, ...]:
     """Return the names of the linked tables that the schema describes; none where it describes one table."""
     try:
-        entity = Schema.read(desk.folder.schema).entity
+        schema = Current(desk).schema
     except UnderstudyError:
         return ()
+    entity = None if schema is None else schema.entity
     return () if entity is None or entity.tables is None else entity.tables
 
 
@@ -373,6 +378,7 @@ def save(desk: Desk, request: Request, form: Form) -> Response:
             status=status,
         )
     saved.require(form.text("version"))
+    notes.require(saved.name)
     text = spec_text(plain, _HEAD)
     desk.folder.write(saved.path, text)
     notes.write(desk.folder, saved.name)
@@ -456,11 +462,13 @@ def save_file(desk: Desk, request: Request, form: Form) -> Response:
     text = form.text("text")
     try:
         plain = parse_plain(desk.folder.text(text.encode("utf-8"), saved.path.name))
+        require_inside(desk.folder.root, plain, saved.where)
         Spec.from_dict(plain, where=saved.where)
     except UnderstudyError as error:
         return _file_page(desk, saved, text, [str(error)], status=422)
-    desk.folder.write(saved.path, text)
     notes = saved.notes
+    notes.require(saved.name)
+    desk.folder.write(saved.path, text)
     notes.auto, notes.why = False, ""
     notes.write(desk.folder, saved.name)
     return desk.go(f"/designs/{saved.name}")

@@ -30,6 +30,7 @@ from understudy.release.spec.budget import MethodKind, divide
 from understudy.release.spec.spec import Spec
 from understudy.schema import Schema
 from understudy.schema.entities import Entity
+from understudy.studio.folder import require_inside
 from understudy.workflow.choice import AUTO, Choice, choose
 
 __all__ = [
@@ -73,6 +74,7 @@ def built(plain: Mapping[str, Any], *, where: Path) -> Spec:
         stamp = (beside.st_mtime_ns, beside.st_size, beside.st_ino)
     except OSError:
         stamp = (0, 0, 0)
+    require_inside(where.parent, plain, where)
     own = "facts" in plain or plain.get("schema") != "../schema.yaml"
     spec = Spec.from_dict(plain, where=where) if own else _built(json.dumps(plain), where, stamp)
     if spec.parts:

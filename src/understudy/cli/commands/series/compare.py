@@ -28,10 +28,11 @@ def compare(
     Schemas, guarantees, and the largest changes of columns and pairs of columns, beside what noise alone would explain where that is known: not in releases
     of entities with their events. Bundles are verified
     first, and cost nothing. A table that is no bundle is read without noise: it must be public, or be compared by
-    somebody who may see it.
+    somebody who may see it, and what is written says so. Nothing is written into the folder of a bundle.
     """
-    from understudy.cli.output import print_json, print_table, tell
+    from understudy.cli.output import print_json, print_table, say, tell
     from understudy.data import write_text
+    from understudy.data.output import require_outside_bundles, require_writable
     from understudy.release.series.compare import (
         changes_table,
         compare_sides,
@@ -42,6 +43,9 @@ def compare(
     from understudy.report import markdown, render
     from understudy.schema import Schema
 
+    if out is not None:
+        require_writable(out, what="page")
+        require_outside_bundles(out)
     schema = None if described is None else Schema.read(described)
     left = side_of(first, schema)
     found = compare_sides(left, side_of(second, schema or left.schema), most=most)
@@ -51,6 +55,8 @@ def compare(
     if json:
         print_json(found.to_dict())
         return
+    if found.warning:
+        say(found.warning)
     tell(f"{found.labels[0]}: {found.rows[0]:,} rows. {found.labels[1]}: {found.rows[1]:,} rows.")
     for text in found.schema:
         tell(f"Schema: {text}.")
