@@ -20,9 +20,7 @@ from understudy.discovery.columns import (
     LEAST_HELD,
     Descent,
     Found,
-    Profile,
     column_of,
-    deviation,
     holds_all,
     holds_numbers,
     missing_number,
@@ -31,6 +29,7 @@ from understudy.discovery.columns import (
 )
 from understudy.discovery.look import seal_days, seal_keys, seal_profiles, seal_ranges
 from understudy.discovery.plan import ROUNDS, DiscoveryPlan
+from understudy.discovery.profiles import Profile, deviation
 from understudy.discovery.public_lists import OLDEST, YEARS, names_a_year, names_an_age
 from understudy.discovery.ranges import (
     BINS,

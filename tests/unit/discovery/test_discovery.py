@@ -18,7 +18,7 @@ from understudy.data.entries import header_of, read_entries
 from understudy.data.output import spell
 from understudy.datasets.messy import messy_table
 from understudy.discovery import Discovery, discover, plan_discovery, share_for, shares_of
-from understudy.discovery.columns import Profile
+from understudy.discovery.profiles import Profile
 from understudy.discovery.public_lists import completed
 from understudy.errors import (
     BudgetError,
