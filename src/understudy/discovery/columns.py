@@ -26,7 +26,7 @@ from understudy.discovery.public_lists import (
     public_order,
     with_its_partner,
 )
-from understudy.discovery.ranges import Ranges, settled
+from understudy.discovery.ranges import Ranges, by_month, marked_day, months_of, settled
 from understudy.schema import Boolean, Categorical, Column, Date, Integer, Ordinal, Real
 from understudy.schema.coding.calendar import show_day
 from understudy.schema.coding.names import calendar_range, calendar_ranges
@@ -66,6 +66,9 @@ _CODES = 24
 """Where frequent texts hold nearly all of a column, and so many of them or fewer are numbers, it loses nothing as text."""
 _CYCLES = ((1, 7), (1, 12), (0, 23), (1, 31), (1, 53), (0, 59))
 """Ranges of whole numbers that calendars and clocks have."""
+_IDLE, _HIDDEN, _NOTHING = 0.25, 0.1, 0.005
+"""A calendar of which more than the first share holds nothing is not what the numbers of a column are, whatever its name says, if no more than the second share of the rows can be
+hidden there; so few of the rows are nothing."""
 _SENTINELS = (-9.0, -99.0, -999.0, -9999.0)
 """Numbers that stand for a missing entry where no other number is negative."""
 _CHILD = 10
@@ -304,6 +307,10 @@ def _ranges_found(
         descent = _unsuspecting(descent)
     if is_age:
         descent = _like_ages(descent)
+    mark = marked_day(descent.edges, descent.counts, descent.sigma) if kind == "date" else None
+    if mark is not None:
+        edges, counts, sigma = by_month(descent.edges, descent.counts, descent.sigma)
+        descent = replace(descent, edges=edges, counts=counts, sigma=sigma)
     ranges = settled(
         descent.edges,
         descent.counts,
@@ -313,13 +320,17 @@ def _ranges_found(
         roundness=descent.roundness,
         tails=descent.tails,
         finest=descent.finest,
+        split=descent.split if kind == "number" else None,
     )
     if ranges is None and kind == "number":
         ranges = _of_decades(profile)
     if ranges is None:
         return "no range stands out of the noise; ask for a larger share of the budget, or declare the column"
     if kind == "date":
-        column: Column = _date_column(name, profile, ranges, rows, _beside(descent))
+        months = None if mark is None else months_of(ranges, mark)
+        column: Column = _date_column(
+            name, profile, months or ranges, rows, _beside(descent), exact=months is not None
+        )
     else:
         shared = _of_numbers(profile, rows, keys, absent=absent, many=alone, rest=_beside(descent))
         if (
@@ -335,7 +346,7 @@ def _ranges_found(
             ranges = replace(ranges, edges=(Decimal(0), *ranges.edges))
         if is_age and not ranges.above and ranges.edges[-2] < 100 < ranges.edges[-1]:
             ranges = replace(ranges, edges=(*ranges.edges[:-1], Decimal(100), ranges.edges[-1]))
-        column = _cycle_column(name, profile, descent, shared) or _number_column(
+        column = _cycle_column(name, profile, descent, ranges, shared, rows) or _number_column(
             name, profile, ranges, shared
         )
     many, spread = (sum(item[0] for item in nothing), math.hypot(*(item[1] for item in nothing)))
@@ -447,8 +458,10 @@ def _of_decades(profile: Profile) -> Ranges[Decimal] | None:
     return Ranges(tuple(sorted(edges | {Decimal(0)})), False, False)
 
 
-def _cycle_column(name: str, profile: Profile, descent: Descent, shared: Mapping[str, Any]) -> Column | None:
-    """Return a column of the calendar or clock that its name says, which is public, unless the counts say that there is more."""
+def _cycle_column(
+    name: str, profile: Profile, descent: Descent, ranges: Ranges[Any], shared: Mapping[str, Any], rows: float
+) -> Column | None:
+    """Return a column of the calendar or clock that its name says, which is public, unless the counts say that there is more, or that most of it is empty: weeks of a pregnancy."""
     if not profile.whole:
         return None
     sigma = float(descent.sigma.max())
@@ -470,6 +483,19 @@ def _cycle_column(name: str, profile: Profile, descent: Descent, shared: Mapping
     if not found:
         return None
     low, high = min(found)[1]
+    idle = [
+        k + 1
+        for k, edge in enumerate(descent.edges[:-1])
+        if low <= edge <= high and not ranges.edges[0] <= edge < ranges.edges[-1]
+    ]
+    hidden = 2 * float((descent.sigma[idle] ** 2).sum()) ** 0.5
+    held = float(descent.counts[idle].sum())
+    if (
+        len(idle) > _IDLE * (high - low + 1)
+        and hidden <= _HIDDEN * rows
+        and held <= max(hidden, _NOTHING * rows)
+    ):
+        return None
     return Integer(name, minimum=low, maximum=high, **shared)
 
 
@@ -709,13 +735,14 @@ def _unsuspecting(descent: Descent) -> Descent:
 
 
 def _date_column(
-    name: str, profile: Profile, ranges: Ranges[int], rows: float, rest: tuple[float, float]
+    name: str, profile: Profile, ranges: Ranges[int], rows: float, rest: tuple[float, float], *, exact: bool
 ) -> Column:
+    """Return a column of dates; if they are exact, each range stands for its first day."""
     bins = _bins(ranges.edges, ranges, whole=True)
     return Date(
         name,
         bins=bins | {"edges": [show_day(int(day)) for day in bins["edges"]]},
         format=profile.date_format,
-        decode_by="smooth",
+        decode_by="edge" if exact else "smooth",
         **_of_numbers(profile, rows, start="date ", rest=rest),
     )

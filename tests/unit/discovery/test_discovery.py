@@ -947,6 +947,42 @@ def test_a_specification_cannot_discover_and_says_what_to_do() -> None:
         Spec.parse(text)
 
 
+@pytest.mark.parametrize("day", ["01", "15"])
+@pytest.mark.parametrize("rows", [3_000, 60_000])
+def test_dates_that_are_known_by_the_month_stay_on_their_day(day: str, rows: int) -> None:
+    rng = np.random.default_rng(5)
+    months = rng.integers(1, 13, rows)
+    frame = pd.DataFrame({"born": [f"2019-{month:02d}-{day}" for month in months]})
+    budget = ApproxDP(1.0, 1e-6)
+    found, _ = _discover(frame, budget)
+    born = found.schema.column("born")
+    codes = {"born": born.encode(frame["born"])}
+    assert sorted({str(entry)[:10] for entry in found.schema.decode(codes, seed=1)["born"]}) == sorted(
+        set(frame["born"])
+    )
+    other, _ = _discover(
+        pd.DataFrame(
+            {
+                "born": [
+                    f"2019-{m:02d}-{k:02d}" for m, k in zip(months, rng.integers(1, 29, rows), strict=True)
+                ]
+            }
+        ),
+        budget,
+    )
+    assert other.schema.column("born").decode_by == "smooth"
+
+
+def test_weeks_of_a_pregnancy_are_no_weeks_of_the_calendar() -> None:
+    rng = np.random.default_rng(5)
+    weeks = np.clip(np.round(rng.normal(39, 2, 20_000)), 30, 43).astype(int)
+    found, _ = _discover(
+        pd.DataFrame({"gestation_week": weeks, "calendar_week": rng.integers(1, 54, 20_000)})
+    )
+    assert found.schema.column("gestation_week").size < 30
+    assert found.schema.column("calendar_week").size == 53
+
+
 def test_dates_without_an_order_are_named() -> None:
     """Names and kinds decide, no record: dates that no rule ties to another, where there are several."""
     columns = [Date(name, minimum="2020-01-01", maximum="2020-12-31") for name in ("born", "came", "left")]
