@@ -371,7 +371,7 @@ def by_month(edges: Sequence[int], counts: Array, sigma: Array) -> tuple[list[in
     kept = np.flatnonzero(days == days.astype("datetime64[M]").astype("datetime64[D]"))
     starts = np.array([0, *(kept + 1), len(counts) - 1])
     return (
-        [edges[k] for k in kept],
+        [edges[int(k)] for k in kept],
         np.add.reduceat(counts, starts),
         np.sqrt(np.add.reduceat(sigma**2, starts)),
     )
