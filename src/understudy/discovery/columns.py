@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import bisect
 import math
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
@@ -19,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.curator import Curator, ReleasedKeys, SealedCounts
+from understudy.discovery.profiles import SOME, UNSEEN, Profile, deviation
 from understudy.discovery.public_lists import (
     OLDEST,
     completed,
@@ -27,16 +26,13 @@ from understudy.discovery.public_lists import (
     public_order,
     with_its_partner,
 )
-from understudy.discovery.ranges import Ranges, settled
-from understudy.privacy import Noise
+from understudy.discovery.ranges import Ranges, by_month, marked_day, months_of, settled
 from understudy.schema import Boolean, Categorical, Column, Date, Integer, Ordinal, Real
 from understudy.schema.coding.calendar import show_day
 from understudy.schema.coding.names import calendar_range, calendar_ranges
 from understudy.schema.coding.profile import (
-    DATE_FORMATS,
     DECADES,
     MISSING_SPELLINGS,
-    MOST_DECIMALS,
     PROFILE,
     canonical_number,
     number_in,
@@ -47,9 +43,7 @@ __all__ = [
     "LEAST_HELD",
     "Descent",
     "Found",
-    "Profile",
     "column_of",
-    "deviation",
     "holds_all",
     "holds_numbers",
     "missing_number",
@@ -60,60 +54,25 @@ __all__ = [
 
 Array = npt.NDArray[np.float64]
 
-_FEW = 0.05
-"""A share of a column's entries below which they do not decide its kind."""
 _ALL = 0.98
 """The share of a column's numbers that frequent values have to hold for the column to be those values."""
 LEAST_HELD = 0.1
 """A column of text whose frequent values hold less than this share of its entries is left out."""
-_NUMBERS = 0.2
-"""The share of a column's entries that numbers have to be, beside words, for it to be asked whether the column is one of numbers."""
 _MOST_WORDS = 3
 """How many frequent words a column of numbers has at most; one with more is text."""
 _EXPLAINED = 0.8
 """The share of the entries that are no numbers which frequent words have to hold, as far as can be told from noise."""
 _CODES = 24
 """Where frequent texts hold nearly all of a column, and so many of them or fewer are numbers, it loses nothing as text."""
-_SOME = {False: 1.5, True: 0.5}
-"""Standard deviations that the entries which are of no range have to hold for there to be a place for them; fewer where the noise may hide a share of the rows that matters."""
-_UNSEEN = 0.02
-"""Where the standard deviation of the noise is more than this share of the rows, there is a place for entries that may be there unseen."""
-_CODE_WORDS = frozenset(
-    [
-        "id",
-        "ids",
-        "uuid",
-        "code",
-        "codes",
-        "nr",
-        "nbr",
-        "no",
-        "number",
-        "key",
-        "zip",
-        "zipcode",
-        "postcode",
-        "plz",
-        "icd",
-        "diag",
-        "diagnosis",
-        "agent",
-        "company",
-        "fips",
-        "isin",
-        "mrn",
-        "ssn",
-    ]
-)
-"""Last words of names of columns, which are public, whose whole numbers are names rather than amounts."""
 _CYCLES = ((1, 7), (1, 12), (0, 23), (1, 31), (1, 53), (0, 59))
 """Ranges of whole numbers that calendars and clocks have."""
+_IDLE, _HIDDEN, _NOTHING = 0.25, 0.1, 0.005
+"""A calendar of which more than the first share holds nothing is not what the numbers of a column are, whatever its name says, if no more than the second share of the rows can be
+hidden there; so few of the rows are nothing."""
 _SENTINELS = (-9.0, -99.0, -999.0, -9999.0)
 """Numbers that stand for a missing entry where no other number is negative."""
 _CHILD = 10
 """Ages that seem to begin here or below may begin at 0: what lies below gets a range of its own."""
-_BARELY = 1.5
-"""A count below so many times what noise hardly ever exceeds is doubted where another look speaks against it."""
 _NEARLY_ALL = 0.9
 """A range of several values that holds more than this share of a column resolves nothing."""
 _WIDE, _WIDE_VALUES = 0.3, 4
@@ -122,220 +81,6 @@ _HEAVY = 3.0
 """Where ranges end above so many times their middle edge, the tail is said to be heavy."""
 _NEAR_ZERO = 5
 """Where whole numbers begin with a range of so many values from 1 on, it has room for 0, which the noise may hide."""
-
-
-_ENTRIES = np.array([not label.startswith("missing ") for label in PROFILE])
-_TOGETHER = tuple(
-    np.array([PROFILE.index(label) for label in labels])
-    for labels in (
-        ["number 0", "number +1e0 0"],
-        ["number 0", "number +1e0 0", "number +1e1 0"],
-        *(
-            [f"number +1e{power} {d}" for power in (start, start + 1)]
-            for start in range(7)
-            for d in (0, 1, 2)
-        ),
-        ["text", "truth n", "truth y", "truth no", "truth yes"],
-        [f"date {name}" for name, _ in DATE_FORMATS if name.startswith("Y-m-d")],
-    )
-)
-"""Cells that columns are often divided among: whole numbers of one and two digits, numbers of two sizes that follow each other, texts, dates and times."""
-_FEWER = 0.9
-"""Part of what a single cell has to hold, in standard deviations, that is enough for such a group: there are fewer of them."""
-
-
-@dataclass(frozen=True, eq=False)
-class Profile:
-    """Noisy counts over the cells of `PROFILE`."""
-
-    counts: Array
-    sigma: float
-    least: float
-
-    @cached_property
-    def held(self) -> npt.NDArray[np.bool_]:
-        """Cells that surely hold entries; where none does that is not of missing ones, the cells that do together, if any."""
-        found = self.counts > self.least
-        if not found[_ENTRIES].any():
-            sums = [float(self.counts[group].sum()) / len(group) ** 0.5 for group in _TOGETHER]
-            best = _TOGETHER[int(np.argmax(sums))]
-            if max(sums) > self.least * _FEWER:
-                found[best] = self.counts[best] > 0
-        return found
-
-    def sure(self, start: str) -> float:
-        """Return the rows in cells whose label begins so, as far as they stand out of the noise."""
-        named = np.array([label.startswith(start) for label in PROFILE])
-        return float(self.counts[self.held & named].sum())
-
-    @property
-    def missing(self) -> float:
-        """Rows without an entry."""
-        return self.sure("missing ")
-
-    def may_be_missing(self, rows: float) -> bool:
-        """Whether entries may be empty: their count is more than noise usually is, or the noise may hide a share of the rows that matters."""
-        return float(self.counts[PROFILE.index("missing ")]) > 1.5 * self.sigma or self.sigma > _UNSEEN * rows
-
-    def lacks(self, rows: float, start: str, rest: tuple[float, float] | None = None) -> bool:
-        """Whether the column, as far as can be told from noise, has no missing entry and nothing but entries whose cells begin so.
-
-        ``rest``, where it was counted, is how many entries are of no range, and the noise of that count, which is less than that of the profile.
-        """
-        if self.missing or self.sure(start) < self.entries:
-            return False
-        if rest is None:
-            return not self.may_be_missing(rows)
-        return rest[0] <= _SOME[rest[1] > _UNSEEN * rows] * rest[1]
-
-    @property
-    def numbers(self) -> float:
-        """Rows with a number."""
-        return self.sure("number ")
-
-    @property
-    def texts(self) -> float:
-        """Rows with a text or a code."""
-        return self.sure("text") + self.sure("code")
-
-    @property
-    def entries(self) -> float:
-        """Rows with an entry of any kind."""
-        return sum(self.sure(start) for start in ("truth ", "date ", "number ", "code", "text", "unusable"))
-
-    @property
-    def words(self) -> float:
-        """Rows with a text that is no date, number, or code of digits; truth words among them."""
-        return self.sure("text") + self.sure("truth ")
-
-    @property
-    def mixed(self) -> bool:
-        """Whether the column surely holds both numbers and words, and hardly anything else."""
-        total = self.entries
-        return (
-            self.numbers >= _NUMBERS * total
-            and self.words > _FEW * total
-            and total - self.numbers - self.words <= _FEW * total
-        )
-
-    def kind(self, name: str, *, texts: bool) -> str:
-        """Return what the column holds: number, code, date, truth, text, mixed (numbers and words: its texts decide), or nothing (too little to see).
-
-        Without a delta no text can be found: a column of numbers and words is one of numbers if most entries are numbers.
-        """
-        dates, truth, total = self.sure("date "), self.sure("truth "), self.entries
-        if total <= 0:
-            return "nothing"
-        if self.sure("unusable") > 0.5 * total:
-            return "unusable"
-        others = total - self.numbers - dates
-        if dates > 0.5 * total and others <= _FEW * total:
-            return "date"
-        if self.numbers > 0.5 * total and others <= _FEW * total:
-            return "code" if texts and self.whole and _is_code(name) else "number"
-        if self.mixed and not _is_code(name):
-            return "mixed" if texts else "number" if self.numbers > 0.5 * total else "text"
-        if not texts and truth > (1 - _FEW) * total:
-            return "truth"
-        return "text"
-
-    @property
-    def whole(self) -> bool:
-        """Whether numbers have no decimals."""
-        return self.decimals == 0
-
-    @property
-    def small(self) -> bool:
-        """Whether all numbers are whole and have one or two digits, as far as can be seen: each can be counted by itself."""
-        return self.whole and not any(
-            many > 0 for sign, power, many in self.decades() if sign < 0 or power > 1
-        )
-
-    @property
-    def continuous(self) -> bool:
-        """Whether numbers have decimals and none is negative: ranges say more about them than frequent texts."""
-        return not self.whole and not any(many > 0 for sign, _, many in self.decades() if sign < 0)
-
-    @property
-    def decimals(self) -> int | None:
-        """Return how many decimals numbers have; None for many."""
-        held = [
-            sum(
-                many
-                for label, many, held in self._numbers
-                if held and label.endswith(f" {d}") and many > (1.2 * self.least if self._stands_out else 0)
-            )
-            for d in range(1, MOST_DECIMALS + 1)
-        ]
-        frequent = [d for d, many in enumerate(held, start=1) if many > 0.01 * self.numbers]
-        most = max(frequent, default=0)
-        return None if most == MOST_DECIMALS else most
-
-    @property
-    def _stands_out(self) -> bool:
-        """Whether a cell by itself surely holds entries."""
-        return bool((self.counts[_ENTRIES] > self.least).any())
-
-    @property
-    def _numbers(self) -> list[tuple[str, float, bool]]:
-        return [
-            (label, float(many), bool(held))
-            for label, many, held in zip(PROFILE, self.counts, self.held, strict=True)
-            if label.startswith("number ") and label != "number 0"
-        ]
-
-    def decades(self) -> list[tuple[int, int, float]]:
-        """Return sign, power of ten and noisy count of each decade."""
-        found: dict[tuple[int, int], float] = {}
-        for label, many, held in self._numbers:
-            _, size, _ = label.split(" ")
-            if size[1:] in ("small", "large"):
-                continue
-            place = (1 if size[0] == "+" else -1, int(size.partition("1e")[2]))
-            found[place] = found.get(place, 0.0) + (many if held else 0.0)
-        assert len(found) == 2 * len(DECADES)
-        return [(sign, power, many) for (sign, power), many in found.items()]
-
-    @property
-    def date_format(self) -> str | None:
-        """Return the way most dates are written; day first where days and months cannot be told apart."""
-        unsure = self.sure("date d or m/Y")
-        held = {name: self.sure(f"date {name}") for name, _ in DATE_FORMATS if name != "Y-m-d time"}
-        held["Y-m-d"] = self.sure("date Y-m-d")  # with and without a time
-        held["d/m/Y" if held["d/m/Y"] >= held["m/d/Y"] else "m/d/Y"] += unsure
-        return dict(DATE_FORMATS)[max(held, key=lambda name: held[name])]
-
-    def beside(self, keys: ReleasedKeys) -> Profile:
-        """Return the counts without spellings of missing entries that stand out by a little only: had so many rows held one, it would have been released among frequent texts."""
-        counts = self.counts.copy()
-        released = {text.strip().lower() for text in keys.counts}
-        for word in self.missing_spellings():
-            place = PROFILE.index(f"missing {word}")
-            if word not in released and keys.threshold < counts[place] < _BARELY * self.least:
-                counts[place] = 0.0
-        return replace(self, counts=counts)
-
-    def missing_spellings(self) -> list[str]:
-        """Return how missing entries are written, without blanks and in lower case."""
-        return [
-            word
-            for word in MISSING_SPELLINGS
-            if word and self.counts[PROFILE.index(f"missing {word}")] > self.least
-        ]
-
-
-def _is_code(name: str) -> bool:
-    """Whether the name of a column says that its entries are names rather than amounts."""
-    return _words(name)[-1].rstrip("0123456789") in _CODE_WORDS
-
-
-def _words(name: str) -> list[str]:
-    return [word for word in re.split(r"[\W_]+", name.lower()) if word] or [""]
-
-
-def deviation(noise: Noise) -> float:
-    """Return the standard deviation of noise."""
-    return math.sqrt(noise.variance)
 
 
 @dataclass(frozen=True)
@@ -562,6 +307,10 @@ def _ranges_found(
         descent = _unsuspecting(descent)
     if is_age:
         descent = _like_ages(descent)
+    mark = marked_day(descent.edges, descent.counts, descent.sigma) if kind == "date" else None
+    if mark is not None:
+        edges, counts, sigma = by_month(descent.edges, descent.counts, descent.sigma)
+        descent = replace(descent, edges=edges, counts=counts, sigma=sigma)
     ranges = settled(
         descent.edges,
         descent.counts,
@@ -571,13 +320,17 @@ def _ranges_found(
         roundness=descent.roundness,
         tails=descent.tails,
         finest=descent.finest,
+        split=descent.split if kind == "number" else None,
     )
     if ranges is None and kind == "number":
         ranges = _of_decades(profile)
     if ranges is None:
         return "no range stands out of the noise; ask for a larger share of the budget, or declare the column"
     if kind == "date":
-        column: Column = _date_column(name, profile, ranges, rows, _beside(descent))
+        months = None if mark is None else months_of(ranges, mark)
+        column: Column = _date_column(
+            name, profile, months or ranges, rows, _beside(descent), exact=months is not None
+        )
     else:
         shared = _of_numbers(profile, rows, keys, absent=absent, many=alone, rest=_beside(descent))
         if (
@@ -593,7 +346,7 @@ def _ranges_found(
             ranges = replace(ranges, edges=(Decimal(0), *ranges.edges))
         if is_age and not ranges.above and ranges.edges[-2] < 100 < ranges.edges[-1]:
             ranges = replace(ranges, edges=(*ranges.edges[:-1], Decimal(100), ranges.edges[-1]))
-        column = _cycle_column(name, profile, descent, shared) or _number_column(
+        column = _cycle_column(name, profile, descent, ranges, shared, rows) or _number_column(
             name, profile, ranges, shared
         )
     many, spread = (sum(item[0] for item in nothing), math.hypot(*(item[1] for item in nothing)))
@@ -653,7 +406,7 @@ def _hints(descent: Descent, rows: float) -> bool:
     """Whether one of the suspected numbers may occur: it holds more than noise usually does, or the noise may hide a share of the rows that matters."""
     places = [descent.edges.index(number) + 1 for number in descent.suspected]
     return any(
-        descent.counts[k] > _SOME[bool(descent.sigma[k] > _UNSEEN * rows)] * descent.sigma[k] for k in places
+        descent.counts[k] > SOME[bool(descent.sigma[k] > UNSEEN * rows)] * descent.sigma[k] for k in places
     )
 
 
@@ -705,8 +458,10 @@ def _of_decades(profile: Profile) -> Ranges[Decimal] | None:
     return Ranges(tuple(sorted(edges | {Decimal(0)})), False, False)
 
 
-def _cycle_column(name: str, profile: Profile, descent: Descent, shared: Mapping[str, Any]) -> Column | None:
-    """Return a column of the calendar or clock that its name says, which is public, unless the counts say that there is more."""
+def _cycle_column(
+    name: str, profile: Profile, descent: Descent, ranges: Ranges[Any], shared: Mapping[str, Any], rows: float
+) -> Column | None:
+    """Return a column of the calendar or clock that its name says, which is public, unless the counts say that there is more, or that most of it is empty: weeks of a pregnancy."""
     if not profile.whole:
         return None
     sigma = float(descent.sigma.max())
@@ -728,6 +483,19 @@ def _cycle_column(name: str, profile: Profile, descent: Descent, shared: Mapping
     if not found:
         return None
     low, high = min(found)[1]
+    idle = [
+        k + 1
+        for k, edge in enumerate(descent.edges[:-1])
+        if low <= edge <= high and not ranges.edges[0] <= edge < ranges.edges[-1]
+    ]
+    hidden = 2 * float((descent.sigma[idle] ** 2).sum()) ** 0.5
+    held = float(descent.counts[idle].sum())
+    if (
+        len(idle) > _IDLE * (high - low + 1)
+        and hidden <= _HIDDEN * rows
+        and held <= max(hidden, _NOTHING * rows)
+    ):
+        return None
     return Integer(name, minimum=low, maximum=high, **shared)
 
 
@@ -799,7 +567,7 @@ def _holds_texts(
 ) -> bool:
     """Whether the released texts of a column are all of it, as far as can be told from noise, and the noise hides nothing that matters."""
     noise = math.hypot(deviation(keys.noise) * len(values) ** 0.5, profile.sigma)
-    return rest <= noise and max(rest, 0.0) + noise <= _UNSEEN * rows
+    return rest <= noise and max(rest, 0.0) + noise <= UNSEEN * rows
 
 
 def _values_column(name: str, profile: Profile, keys: ReleasedKeys | None, rows: float) -> Column | str:
@@ -967,13 +735,14 @@ def _unsuspecting(descent: Descent) -> Descent:
 
 
 def _date_column(
-    name: str, profile: Profile, ranges: Ranges[int], rows: float, rest: tuple[float, float]
+    name: str, profile: Profile, ranges: Ranges[int], rows: float, rest: tuple[float, float], *, exact: bool
 ) -> Column:
+    """Return a column of dates; if they are exact, each range stands for its first day."""
     bins = _bins(ranges.edges, ranges, whole=True)
     return Date(
         name,
         bins=bins | {"edges": [show_day(int(day)) for day in bins["edges"]]},
         format=profile.date_format,
-        decode_by="smooth",
+        decode_by="edge" if exact else "smooth",
         **_of_numbers(profile, rows, start="date ", rest=rest),
     )

@@ -20,9 +20,7 @@ from understudy.discovery.columns import (
     LEAST_HELD,
     Descent,
     Found,
-    Profile,
     column_of,
-    deviation,
     holds_all,
     holds_numbers,
     missing_number,
@@ -30,7 +28,8 @@ from understudy.discovery.columns import (
     suspected_numbers,
 )
 from understudy.discovery.look import seal_days, seal_keys, seal_profiles, seal_ranges
-from understudy.discovery.plan import ROUNDS, DiscoveryPlan
+from understudy.discovery.plan import ROUNDS, DiscoveryPlan, sure_count
+from understudy.discovery.profiles import Profile, deviation
 from understudy.discovery.public_lists import OLDEST, YEARS, names_a_year, names_an_age
 from understudy.discovery.ranges import (
     BINS,
@@ -65,8 +64,6 @@ __all__ = ["Discovery", "NothingDiscovered", "discover"]
 
 Array = npt.NDArray[np.float64]
 Progress = Callable[[str, float], None]
-_FALSE = 0.02
-"""How probable it is, at most, that any cell of one question which is empty is taken to hold entries."""
 _MANY_TEXTS = 10
 """How many times the rows that a text needs a column of numbers has to hold for its frequent texts to be asked for."""
 _MOST_SPIKES = 40
@@ -162,12 +159,13 @@ def discover(
     profiles = _ask_profiles(work, plan)
     rows = max(1.0, float(np.median([item.entries + item.missing for item in profiles.values()])))
     kinds = {name: profile.kind(name, texts=plan.finds_texts) for name, profile in profiles.items()}
+    parts = plan.parts(kinds)
     progress("finding values", 0.3)
-    keys, spared = _ask_keys(work, plan, profiles, kinds, rows)
+    keys, spared = _ask_keys(work, plan, parts, profiles, kinds, rows)
     kinds, for_ranges = _settled(profiles, kinds, keys, spared)
     spared = {name: cost for name, cost in spared.items() if name not in for_ranges}
     keys |= _ask_again(work, plan, keys, _hidden(profiles, kinds, keys, rows), spared)
-    descents = _begin(plan, profiles, kinds, keys, rows, for_ranges)
+    descents = _begin(plan, parts, profiles, kinds, keys, rows, for_ranges)
     progress("finding ranges", 0.5)
     _ask_ranges(work, plan, descents, progress)
     columns: dict[str, Column] = {}
@@ -205,11 +203,6 @@ def _schema(given: Schema | None, plan: DiscoveryPlan, columns: Mapping[str, Col
 # First question: what entries look like.
 
 
-def _least(noise: Noise, cells: int) -> float:
-    """Return what an empty cell, any of so many, exceeds with probability `_FALSE` at most."""
-    return float(noise.quantile(1 - _FALSE / cells))
-
-
 def _ask_profiles(work: Curator, plan: DiscoveryPlan) -> dict[str, Profile]:
     noise = plan.noise(plan.profile_cost())
     found = work.measure_many(
@@ -219,7 +212,7 @@ def _ask_profiles(work: Curator, plan: DiscoveryPlan) -> dict[str, Profile]:
     )
     return {
         name: Profile(
-            np.asarray(item.values, dtype=np.float64), deviation(noise), _least(noise, len(PROFILE))
+            np.asarray(item.values, dtype=np.float64), deviation(noise), sure_count(noise, len(PROFILE))
         )
         for name, item in zip(plan.columns, found, strict=True)
     }
@@ -230,7 +223,12 @@ def _ask_profiles(work: Curator, plan: DiscoveryPlan) -> dict[str, Profile]:
 
 
 def _ask_keys(
-    work: Curator, plan: DiscoveryPlan, profiles: Mapping[str, Profile], kinds: Mapping[str, str], rows: float
+    work: Curator,
+    plan: DiscoveryPlan,
+    parts: Mapping[str, Fraction],
+    profiles: Mapping[str, Profile],
+    kinds: Mapping[str, str],
+    rows: float,
 ) -> tuple[dict[str, ReleasedKeys], dict[str, float]]:
     """Ask for the frequent texts of columns; return them, and what each column of text, or of numbers and words, has left of its part."""
     names = [
@@ -240,18 +238,20 @@ def _ask_keys(
         or (
             kinds[name] == "number"
             and not _are_years(name, profiles[name])
-            and _has_frequent(plan, profiles[name])
+            and _has_frequent(plan, parts[name], profiles[name])
         )
     ]
     if not plan.finds_texts or not names:
         return {}, {}
     costs = {
-        name: plan.words_cost() if kinds[name] == "mixed" else plan.keys_cost(kinds[name] == "number")
+        name: plan.words_cost(parts[name])
+        if kinds[name] == "mixed"
+        else plan.keys_cost(kinds[name] == "number", parts[name])
         for name in names
     }
     texts = [name for name in names if kinds[name] != "number"]
     first = costs | {name: plan.frugal(costs[name], rows) for name in texts}
-    whole = {name: plan.column_cost() if kinds[name] == "mixed" else costs[name] for name in texts}
+    whole = {name: plan.column_cost(parts[name]) if kinds[name] == "mixed" else costs[name] for name in texts}
     spared = {name: float_down(Fraction(whole[name]) - Fraction(first[name])) for name in texts}
     delta = plan.delta(len(names), again=any(spared.values()))
     found = release_keys(
@@ -346,11 +346,11 @@ def _are_years(name: str, profile: Profile) -> bool:
     return names_a_year(name) and profile.whole and thousands > _YEARS * profile.numbers
 
 
-def _has_frequent(plan: DiscoveryPlan, profile: Profile) -> bool:
+def _has_frequent(plan: DiscoveryPlan, part: Fraction, profile: Profile) -> bool:
     """Whether frequent texts of a column of numbers may say more than its ranges: it has whole numbers of three digits, and rows for several texts."""
     if not plan.finds_texts or profile.small or profile.continuous:
         return False
-    return profile.numbers > _MANY_TEXTS * plan.threshold(numbers=True)
+    return profile.numbers > _MANY_TEXTS * plan.threshold(numbers=True, part=part)
 
 
 # ----------------------------------------------------------------------------------------
@@ -359,6 +359,7 @@ def _has_frequent(plan: DiscoveryPlan, profile: Profile) -> bool:
 
 def _begin(
     plan: DiscoveryPlan,
+    parts: Mapping[str, Fraction],
     profiles: Mapping[str, Profile],
     kinds: Mapping[str, str],
     keys: Mapping[str, ReleasedKeys],
@@ -369,19 +370,22 @@ def _begin(
     found: dict[str, Descent] = {}
     for name in plan.columns:
         if kinds[name] == "date":
-            found[name] = _dates(plan, name, profiles[name])
+            found[name] = _dates(plan, parts[name], name, profiles[name])
         elif kinds[name] == "number" and not holds_all(profiles[name], keys.get(name)):
-            found[name] = _numbers(plan, name, profiles[name], keys.get(name), rows, left.get(name))
+            cost = left.get(name)
+            if cost is None:
+                cost = plan.round_cost(after_keys=name in keys, rounds=1, part=parts[name])
+            found[name] = _numbers(plan, name, profiles[name], keys.get(name), rows, cost)
     return found
 
 
-def _dates(plan: DiscoveryPlan, name: str, profile: Profile) -> Descent:
+def _dates(plan: DiscoveryPlan, part: Fraction, name: str, profile: Profile) -> Descent:
     format = profile.date_format
 
     def seal(work: Curator, edges: Sequence[int]) -> SealedCounts:
         return seal_days(work, name, edges, format)
 
-    cost = plan.round_cost(after_keys=False)
+    cost = plan.round_cost(after_keys=False, part=part)
     return Descent(
         name, first_years(), ROUNDS, cost, seal, split_days, roundness=round_day, tails=tails_of_days
     )
@@ -393,9 +397,9 @@ def _numbers(
     profile: Profile,
     keys: ReleasedKeys | None,
     rows: float,
-    left: float | None,
+    whole: float,
 ) -> Descent:
-    whole = plan.round_cost(after_keys=keys is not None, rounds=1) if left is None else left
+    """Begin with a column of numbers, for whose ranges so much is left."""
     years = _are_years(name, profile)
     rounds = 1 if years or (profile.small and _in_one(plan, profile, whole)) else ROUNDS
     cost = float_down(Fraction(whole) / rounds)
@@ -511,7 +515,7 @@ def _ask_ranges(
 def _go_on(item: Descent, answer: Measurement, noise: Noise, *, last: bool) -> None:
     """Take the answer of a round, together with the one before, and refine the ranges unless it is the last."""
     counts, sigma = np.asarray(answer.values, dtype=np.float64), deviation(noise)
-    item.sure = _least(noise, len(counts)) / sigma
+    item.sure = sure_count(noise, len(counts)) / sigma
     if item.asked:
         item.counts, item.sigma = combined(item.asked, item.counts, sigma, item.edges, counts, sigma)
     else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -15,11 +15,31 @@ from understudy.privacy.exact_floats import float_down, sqrt_down
 from understudy.privacy.noise.noise import Gaussian, Noise, noise_within
 from understudy.privacy.noise.thresholds import threshold_for
 from understudy.schema import Column
+from understudy.schema.coding.profile import PROFILE
 
-__all__ = ["DiscoveryPlan", "Shares", "plan_discovery", "rows_of_share", "share_for", "shares_of"]
+__all__ = [
+    "DiscoveryPlan",
+    "Shares",
+    "plan_discovery",
+    "rows_of_share",
+    "share_for",
+    "shares_of",
+    "sure_count",
+]
 
 PROFILE_PART = {True: 0.2, False: 0.3}
-"""Of the budget of discovery, with and without a delta: what the entries of each column look like. The rest is divided among the columns, equally."""
+"""Of the budget of discovery, with and without a delta: what the entries of each column look like. The rest is divided among the columns by their kinds (`WEIGHTS`)."""
+FALSE = 0.02
+"""How probable it is, at most, that any cell of one question which is empty is taken to hold entries."""
+WEIGHTS = {
+    "text": Fraction(2),
+    "code": Fraction(2),
+    "nothing": Fraction(0),
+    "unusable": Fraction(0),
+    "truth": Fraction(0),
+}
+"""Parts of the further questions that columns have by what their entries look like, 1 for the kinds that are not named: a text that is too rare is lost as a whole, while ranges
+that are a little coarser lose little; nothing more is asked about columns without a kind."""
 KEYS_PART = 1 / 4
 """Of a column of numbers of three digits or more: its frequent values. The rest is for its ranges."""
 WORDS_PART = 1 / 2
@@ -149,6 +169,17 @@ def share_for(
     return share
 
 
+def sure_count(noise: Noise, cells: int) -> float:
+    """Return what an empty cell, any of so many, exceeds with probability `FALSE` at most."""
+    return float(noise.quantile(1 - FALSE / cells))
+
+
+def _rounded_up(rows: float) -> int:
+    """Return a number of rows, rounded up to two digits."""
+    step: int = 10 ** max(0, math.floor(math.log10(max(rows, 1.0))) - 1)
+    return max(1, math.ceil(rows / step) * step)
+
+
 @dataclass(frozen=True)
 class DiscoveryPlan:
     """What discovery will ask, and what each question may cost.
@@ -191,25 +222,43 @@ class DiscoveryPlan:
         """Return the cost of the first question about each column."""
         return float_down(Fraction(self.total) * Fraction(PROFILE_PART[self.finds_texts]) / len(self.columns))
 
-    def column_cost(self) -> float:
-        """Return the cost of all further questions about each column."""
+    def parts(self, kinds: Mapping[str, str]) -> dict[str, Fraction]:
+        """Divide the further questions among the columns by their kinds, which were released: parts that add up to 1, or are all nothing.
+
+        Examples
+        --------
+        >>> parts = shares_of(ApproxDP(1.0, 1e-6), 0.1)
+        >>> plan = plan_discovery(list("abcd"), (), unit=Unit.add_remove(), budget=parts.measuring, reserve=parts.reserve)
+        >>> {name: str(part) for name, part in plan.parts({"a": "text", "b": "number", "c": "date", "d": "nothing"}).items()}
+        {'a': '1/2', 'b': '1/4', 'c': '1/4', 'd': '0'}
+        """
+        asked = [name for name in self.columns if self.finds_texts or kinds[name] != "text"]
+        weights = {
+            name: WEIGHTS.get(kinds[name], Fraction(1)) if name in asked else Fraction(0)
+            for name in self.columns
+        }
+        whole = sum(weights.values(), Fraction(0)) or Fraction(1)
+        return {name: weight / whole for name, weight in weights.items()}
+
+    def column_cost(self, part: Fraction | None = None) -> float:
+        """Return the cost of all further questions about a column that has a part of them; of a column among equals where none is given."""
+        part = Fraction(1, len(self.columns)) if part is None else part
+        return float_down(Fraction(self.total) * (1 - Fraction(PROFILE_PART[self.finds_texts])) * part)
+
+    def keys_cost(self, numbers: bool, part: Fraction | None = None) -> float:
+        """Return the cost of asking for the frequent texts of a column."""
         return float_down(
-            Fraction(self.total) * (1 - Fraction(PROFILE_PART[self.finds_texts])) / len(self.columns)
+            Fraction(self.column_cost(part)) * (Fraction(KEYS_PART) if numbers else Fraction(1))
         )
 
-    def keys_cost(self, numbers: bool) -> float:
-        """Return the cost of asking for the frequent texts of a column."""
-        part = Fraction(KEYS_PART) if numbers else Fraction(1)
-        return float_down(Fraction(self.column_cost()) * part)
-
-    def words_cost(self) -> float:
+    def words_cost(self, part: Fraction | None = None) -> float:
         """Return the most that is spent on the frequent texts of a column that may hold numbers and words."""
-        return float_down(Fraction(self.column_cost()) * Fraction(WORDS_PART))
+        return float_down(Fraction(self.column_cost(part)) * Fraction(WORDS_PART))
 
-    def round_cost(self, *, after_keys: bool, rounds: int = ROUNDS) -> float:
+    def round_cost(self, *, after_keys: bool, rounds: int = ROUNDS, part: Fraction | None = None) -> float:
         """Return the cost of each of some rounds in which the ranges of a column are refined."""
-        part = 1 - Fraction(KEYS_PART) if after_keys else Fraction(1)
-        return float_down(Fraction(self.column_cost()) * part / rounds)
+        left = 1 - Fraction(KEYS_PART) if after_keys else Fraction(1)
+        return float_down(Fraction(self.column_cost(part)) * left / rounds)
 
     def frugal(self, cost: float, rows: float) -> float:
         """Return the part of a cost with which texts are asked for first in a table of about so many rows; all of it where they are asked for once (see `FIRST`)."""
@@ -219,12 +268,14 @@ class DiscoveryPlan:
         part = Fraction(times ** (2 if isinstance(noise, Gaussian) else 1))
         return float_down(Fraction(cost) * part) if part <= CHEAP else cost
 
+    def rows_least(self) -> int:
+        """Return about how many rows a table needs for a column of one kind to stand out of the noise of the first question: two digits, from public facts alone."""
+        return _rounded_up(sure_count(self.noise(self.profile_cost()), len(PROFILE)))
+
     def rows_wanted(self, times: float = 1.0) -> int:
         """Return about how many rows a table should have for discovery to find most of it, at so many times the share: two digits, from public facts alone."""
         noise = self.noise(float_down(Fraction(self.column_cost()) * Fraction(times)))
-        rows = ENOUGH * math.sqrt(noise.variance)
-        step: int = 10 ** max(0, math.floor(math.log10(rows)) - 1)
-        return max(1, math.ceil(rows / step) * step)
+        return _rounded_up(ENOUGH * math.sqrt(noise.variance))
 
     def delta(self, columns: int, *, again: bool = False) -> float:
         """Return the delta of each of so many columns whose texts are asked for; half of that where some may be asked for again."""
@@ -250,7 +301,8 @@ class DiscoveryPlan:
             found += ["Only numbers, dates and truth words are found: columns of text are left out."]
         found += [
             f"This discovery of {n} {'column' if n == 1 else 'columns'} is for tables of about {self.rows_wanted():,} rows or more (with twice the share {self.rows_wanted(2):,}). With fewer, much stays "
-            "hidden and synthetic rows may be several times as far from the table as with a declared schema; declaring what is public knowledge costs nothing."
+            "hidden and synthetic rows may be several times as far from the table as with a declared schema; declaring what is public knowledge costs nothing.",
+            f"In a table of fewer than about {self.rows_least():,} rows not even the kinds of columns can be told from the noise, and what was asked is paid for all the same: declare the columns of such a table instead.",
         ]
         return found
 
@@ -281,13 +333,14 @@ class DiscoveryPlan:
         ]
         scales = " to ".join(f"{self.noise(cost).scale:.4g}" for cost in costs)
         found += [
-            f"3. Ranges of numbers and dates: {ROUNDS} rounds of counts, one for whole numbers of one or two digits, with noise of scale {scales}."
+            f"3. Ranges of numbers and dates: {ROUNDS} rounds of counts, one for whole numbers of one or two digits, with noise of scale {scales}.",
+            "These are the numbers of equal parts: once the kinds are known, a column of text has twice the part of one of numbers or dates, and one without a kind has none.",
         ]
         return found
 
-    def threshold(self, *, numbers: bool) -> int:
+    def threshold(self, *, numbers: bool, part: Fraction | None = None) -> int:
         """Return how many rows, noise included, a text needs to be released if the texts of all columns are asked for."""
-        noise = self.noise(self.keys_cost(numbers))
+        noise = self.noise(self.keys_cost(numbers, part))
         return threshold_for(noise, self.unit, self.delta(len(self.columns)))  # type: ignore[arg-type]
 
 

@@ -19,13 +19,19 @@ from understudy.schema.coding.reading import days_since_epoch
 
 __all__ = [
     "BINS",
+    "MARKED_DAYS",
     "MOST_CELLS",
     "SEEN",
     "Ranges",
+    "bins_for",
+    "by_month",
     "combined",
+    "day_of_month",
     "extended",
     "first_numbers",
     "first_years",
+    "marked_day",
+    "months_of",
     "occupied",
     "refined",
     "round_day",
@@ -42,20 +48,24 @@ __all__ = [
 Edge = TypeVar("Edge", Decimal, int)
 Array = npt.NDArray[np.float64]
 
-BINS = 32
-"""Ranges that a column is cut into if its mass allows."""
+BINS, MOST_BINS = 16, 24
+"""Ranges that a column is cut into if its mass allows, and the most in a table of many rows: each further one adds noise to every pair of columns that a fit measures."""
+AMPLE = 128.0
+"""Rows, in standard deviations of the noise, from which on there are more ranges: as the fourth root of the rows."""
 SINGLES = 24
 """Up to so many possible values are not put together, where the noise allows."""
-CLEAR, MOST_BINS = 10.0, 100
-"""Where ranges that hold so many standard deviations of the noise are smaller, there may be more of them, at most so many."""
+MOST_SINGLES, COUNTED = 64, 20.0
+"""Where values hold so many standard deviations of the noise each, on average, more of them are not put together, at most so many."""
 SINGLY = 40
-"""Up to so many cells are merged for the sake of the noise alone."""
+"""Up to so many cells, most of them single values, are merged for the sake of the noise alone."""
 FEW = 4
 """So few cells are taken to be all there are."""
 SEEN = 2.0
 """Standard deviations of the noise that a cell should hold on average to be worth asking for."""
 UNEVEN = 5.0
 """Standard deviations of the noise by which a range has to differ from an even one to be cut although a side holds little."""
+UNDIVIDED = 2.0
+"""A range that holds so many times what it should is cut evenly, because the noise kept it wide."""
 LEAST = 3.0
 """Standard deviations of the noise that a range should hold."""
 TAIL = 0.005
@@ -66,6 +76,12 @@ ALONE, DENSE = 250, 3.0
 """A range that holds so many times as much for its width as both its neighbours is split into single values, if it has at most the first number of them."""
 SHORT = 15
 """A range in which numbers end, and which has at most so many possible values, is split into these."""
+MARKED_DAYS = (1, 15, -1)
+"""Days on which dates are put that are known by the month alone: its first, its 15th, its last."""
+ASKED_BY_DAY = (3, 9)
+"""Months of a year in which these days are counted apart: enough to tell, and the others keep one cell."""
+MOST_MONTHS = 60
+"""Dates that are all on one day of the month have a value for each month if these are so many at most."""
 MOST_CELLS = 4_000
 """More cells are not asked for in one round."""
 
@@ -277,10 +293,12 @@ def first_years(first: int = 1900, last: int = 2100) -> list[int]:
 def split_days(low: int, high: int, parts: float) -> list[int]:
     """Return the edges inside a range of days, at most so many parts (nearly): days, weeks of the month, months, quarters.
 
+    Where it is cut into months, two of a year are cut around the `MARKED_DAYS` too.
+
     Examples
     --------
     >>> split_days(0, 31, 5), split_days(0, 7, 8), len(split_days(0, 365, 30))
-    ([7, 14, 21, 28], [1, 2, 3, 4, 5, 6], 11)
+    ([7, 14, 21, 28], [1, 2, 3, 4, 5, 6], 19)
     """
     if parts >= high - low:
         return list(range(low + 1, high))
@@ -290,7 +308,83 @@ def split_days(low: int, high: int, parts: float) -> list[int]:
     months = np.arange(begin[0] + 1, begin[1] + 1)
     if parts < 8:
         months = months[months.astype(np.int64) % 3 == 0] if parts >= 3 else months[:0]
-    return [int(day) for day in months.astype("datetime64[D]").astype(np.int64)]
+    found = {int(day) for day in months.astype("datetime64[D]").astype(np.int64)}
+    if parts >= 8:
+        for month in np.arange(begin[0], begin[1] + 1):
+            if int(month.astype(np.int64)) % 12 + 1 in ASKED_BY_DAY:
+                found |= {
+                    edge + k for day in MARKED_DAYS for edge in [day_of_month(month, day)] for k in (0, 1)
+                }
+    return sorted(edge for edge in found if low < edge < high)
+
+
+def day_of_month(month: np.datetime64, day: int) -> int:
+    """Return a day of a month, counted from 1, or from its end by -1; in days since 1970.
+
+    Examples
+    --------
+    >>> [day_of_month(np.datetime64("1970-02"), day) for day in (1, 15, -1)]
+    [31, 45, 58]
+    """
+    start = month.astype("datetime64[M]") + (1 if day < 0 else 0)
+    return int(start.astype("datetime64[D]").astype(np.int64)) + (day if day < 0 else day - 1)
+
+
+def marked_day(edges: Sequence[int], counts: Array, sigma: Array) -> int | None:
+    """Return the day of the month that all dates have, one of `MARKED_DAYS`, as far as can be told from the months that were counted day by day or around it; None if they differ.
+
+    Examples
+    --------
+    >>> edges = [0, 1, 14, 15, 30, 31]  # January 1970, around its first, 15th and last day
+    >>> [marked_day(edges, np.array([0.0, *held, 0, 0]), np.full(8, 5.0)) for held in ([0, 0, 900, 4, 0], [0, 300, 400, 200, 0])]
+    [15, None]
+    """
+    for day in MARKED_DAYS:
+        on, beside, cells = 0.0, 0.0, 0
+        places = {edge: k for k, edge in enumerate(edges)}
+        months = np.unique(np.array(edges, dtype="datetime64[D]").astype("datetime64[M]"))
+        for month in months:
+            start, mark = day_of_month(month, 1), day_of_month(month, day)
+            end = day_of_month(month, -1) + 1
+            if not {start, mark, mark + 1, end} <= places.keys() or places[mark + 1] != places[mark] + 1:
+                continue
+            cells += places[end] - places[start] - 1
+            many = float(counts[places[mark] + 1])
+            on += many
+            beside += float(counts[places[start] + 1 : places[end] + 1].sum()) - many
+        noise = float(np.median(sigma)) * max(1, cells) ** 0.5
+        if cells and on > 4 * noise and beside < min(2 * noise, 0.1 * on):
+            return day
+    return None
+
+
+def by_month(edges: Sequence[int], counts: Array, sigma: Array) -> tuple[list[int], Array, Array]:
+    """Return cells of days with the edges inside of months taken out.
+
+    Examples
+    --------
+    >>> edges, counts, sigma = by_month([0, 14, 15, 31], np.array([1.0, 2, 900, 3, 4, 5]), np.full(6, 2.0))
+    >>> edges, counts.tolist(), sigma.round(2).tolist()
+    ([0, 31], [1.0, 905.0, 4.0, 5.0], [2.0, 3.46, 2.0, 2.0])
+    """
+    days = np.array(edges, dtype="datetime64[D]")
+    kept = np.flatnonzero(days == days.astype("datetime64[M]").astype("datetime64[D]"))
+    starts = np.array([0, *(kept + 1), len(counts) - 1])
+    return (
+        [edges[int(k)] for k in kept],
+        np.add.reduceat(counts, starts),
+        np.sqrt(np.add.reduceat(sigma**2, starts)),
+    )
+
+
+def months_of(ranges: Ranges[int], day: int) -> Ranges[int] | None:
+    """Return ranges of months each of which begins with one day of its month; None where a range is not one month, or something lies outside of them."""
+    days = np.array(ranges.edges, dtype="datetime64[D]").astype("datetime64[M]")
+    if ranges.below or ranges.above or int((days[-1] - days[0]).astype(np.int64)) > MOST_MONTHS:
+        return None
+    months = np.arange(days[0], days[-1])
+    edges = [day_of_month(month, day) for month in months]
+    return Ranges((*edges, day_of_month(months[-1], -1) + 1), False, False)
 
 
 def refined(
@@ -396,6 +490,7 @@ def settled(
     roundness: Callable[[Edge], int] = lambda edge: 0,
     tails: Callable[[Edge, Edge], tuple[Edge | None, Edge | None]] = lambda low, high: (None, None),
     finest: Edge | None = None,
+    split: Callable[[Edge, Edge, float], list[Edge]] | None = None,
 ) -> Ranges[Edge] | None:
     """Merge ranges until each holds about as much as it should; None if nothing but noise was found.
 
@@ -415,6 +510,8 @@ def settled(
         should not be put at the edge.
     finest
         The step between possible values, where it is known: `FEW` cells are taken to be all there are only if each is one value, not if noise kept them wide.
+    split
+        Cuts a range evenly into at most so many parts: for ranges that hold far more than others because the noise kept them wide.
     """
     inside, noise = counts[1 : len(edges)], sigma[1 : len(edges)]
     held = occupied(inside, sure=sure * noise)
@@ -423,15 +520,16 @@ def settled(
         return None
     first, last = extended(edges, inside, noise, reach, finest, tails)
     rows = float(inside[first : last + 1].sum())
-    enough = max(rows / BINS, 1.0)
+    wanted = bins_for(rows, float(np.median(noise[first : last + 1])))
+    enough = max(rows / wanted, 1.0)
     single = np.array([edge in alone for edge in edges[:-1]]) & (inside > np.maximum(enough, 4 * noise))
     single |= _spikes(edges, inside, noise, sure=sure, enough=enough / 2)
     enough = 0.0
-    if last + 1 - first > SINGLY:
-        left = rows - float(inside[single].sum())
-        enough = max(
-            min(left / BINS, CLEAR * float(np.median(noise[first : last + 1]))), left / MOST_BINS, 1.0
-        )
+    values = finest is not None and 2 * sum(
+        edges[k + 1] - edges[k] == finest for k in range(first, last + 1)
+    ) > (last + 1 - first)
+    if last + 1 - first > (SINGLY if values else wanted):
+        enough = max((rows - float(inside[single].sum())) / wanted, 1.0)
     borders: list[int] = [
         place + 1
         for place in range(first, last)
@@ -443,6 +541,8 @@ def settled(
     made: list[Edge] = [edges[place] for place in sorted(cuts)]
     if finest is not None:
         made = _one_by_one(made, finest, rows=rows, sigma=float(np.median(noise[first : last + 1])))
+    if split is not None:
+        made = _evenly(made, edges, inside, noise, rows / wanted, split)
     low, high = tails(made[0], made[-1])
     below = list(range(first + 1))  # cells of the counts
     above = list(range(last + 2, len(edges) + 1))
@@ -505,8 +605,43 @@ def extended(
         first, last = first - more[0], last + more[1]
 
 
+def bins_for(rows: float, sigma: float) -> float:
+    """Return about how many ranges a column of so many rows should have, at most.
+
+    Examples
+    --------
+    >>> [round(bins_for(rows, 60.0)) for rows in (500, 5_000, 20_000, 200_000)]
+    [16, 16, 20, 24]
+    """
+    return float(min(MOST_BINS, max(BINS, BINS * (max(rows, 1.0) / (AMPLE * sigma)) ** 0.25)))
+
+
+def _evenly(
+    made: list[Edge],
+    edges: Sequence[Edge],
+    inside: Array,
+    noise: Array,
+    enough: float,
+    split: Callable[[Edge, Edge, float], list[Edge]],
+) -> list[Edge]:
+    """Return edges with those that cut a range evenly which surely holds far more than others.
+
+    Discovery could not tell what lies where inside of it; the fit, which has most of the budget, can.
+    """
+    place = {edge: k for k, edge in enumerate(edges)}
+    found = list(made)
+    for low, high in itertools.pairwise(made):
+        if low not in place or high not in place:
+            continue
+        cells = slice(place[low], place[high])
+        many, spread = float(inside[cells].sum()), float((noise[cells] ** 2).sum()) ** 0.5
+        if many > max(UNDIVIDED * enough, LEAST * spread):
+            found += split(low, high, many / enough)
+    return sorted(set(found))
+
+
 def _one_by_one(edges: list[Edge], step: Edge, *, rows: float, sigma: float) -> list[Edge]:
-    """Return an edge at each possible value of a short range whose values hold a standard deviation each, on average; a range that is longer stays as it is.
+    """Return an edge at each possible value of a short range whose values hold a standard deviation each, on average, or of a longer one whose values hold `COUNTED`.
 
     The fit has most of the budget: it can tell values from each other that were put into one range because of the noise of discovery.
 
@@ -514,9 +649,11 @@ def _one_by_one(edges: list[Edge], step: Edge, *, rows: float, sigma: float) -> 
     --------
     >>> _one_by_one([5, 8, 10], 1, rows=800, sigma=40.0), _one_by_one([5, 8, 10], 1, rows=100, sigma=40.0)
     ([5, 6, 7, 8, 9, 10], [5, 8, 10])
+    >>> [len(_one_by_one([0, 20, 53], 1, rows=rows, sigma=40.0)) for rows in (10_000, 100_000)]
+    [3, 54]
     """
     values = int((edges[-1] - edges[0]) / step)
-    if values > SINGLES or rows < values * sigma:
+    if values > MOST_SINGLES or rows < values * sigma * (1.0 if values <= SINGLES else COUNTED):
         return edges
     return [edges[0] + place * step for place in range(values + 1)]
 

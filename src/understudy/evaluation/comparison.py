@@ -194,6 +194,46 @@ class Comparison:
         cells = int(places.max(initial=-1)) + 1
         return np.bincount(places[: len(a)], minlength=cells), np.bincount(places[len(a) :], minlength=cells)
 
+    def hidden(self) -> tuple[str, ...]:
+        """Say what no number about these codes shows, because the schema puts different entries into one code; from the schema and the synthetic table alone.
+
+        Examples
+        --------
+        >>> schema = Schema.parse("columns: [{name: a, kind: categorical, values: [x], out_of_domain: to-other}, {name: b, kind: boolean}]")
+        >>> Comparison(schema, [[0, 0]], [[1, 0], [0, 1]]).hidden()
+        ("values that the schema does not list are all 'other': a (50 % of the synthetic rows)",)
+        """
+        found: dict[str, list[str]] = {}
+        for place, column in enumerate(self.schema.columns):
+            codes = self.synthetic_codes[:, place]
+            ranged = isinstance(column, Integer | Real | Date)
+            policy = column.out_of_domain
+            if policy == "to-other":
+                found.setdefault("values that the schema does not list are all 'other'", []).append(
+                    f"{column.name} ({_share(codes == column.other_code)})"
+                )
+            elif policy == "to-missing":
+                found.setdefault(
+                    "entries that the schema does not list, or cannot read, count as missing", []
+                ).append(f"{column.name} ({_share(codes == column.missing_code)})")
+            elif ranged and policy in ("clamp", "to-nearest"):
+                labels, last = column.value_labels, column.value_count - 1
+                found.setdefault("what lies beyond the ends counts with them", []).append(
+                    f"{column.name} ({labels[0]} and {labels[last]}: {_share((codes == 0) | (codes == last))})"
+                )
+            elif policy == "to-nearest":
+                found.setdefault(
+                    "entries that the schema does not list count as one that it does", []
+                ).append(
+                    f"{column.name} (as missing)"
+                    if column.missing
+                    else f"{column.name} (as {column.value_labels[column.stray_code]})"
+                )
+        left_out = dict(self.schema.left_out)
+        if left_out:
+            found["columns that the schema leaves out are not compared"] = list(left_out)
+        return tuple(f"{what}: {', '.join(columns)}" for what, columns in found.items())
+
     def _cell(self, codes: Codes, columns: tuple[str, ...]) -> Codes:
         """Return the number of the cell of each record; exact while the cells fit 63 bits."""
         if self.domain.cells(columns) >= 2**62:
@@ -285,3 +325,10 @@ def numbers_of(column: Column) -> Floats | None:
     else:
         return None
     return np.concatenate([values, np.full(column.size - len(values), np.nan)])
+
+
+def _share(rows: npt.NDArray[np.bool_]) -> str:
+    """Say which share of the synthetic rows some of them are."""
+    return f"{100 * float(rows.mean()) if len(rows) else 0.0:.2g} % of the synthetic rows".replace(
+        "1e+02", "100"
+    )

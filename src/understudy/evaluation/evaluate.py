@@ -94,6 +94,8 @@ class Evaluation:
         Train on synthetic, test on real; None if it was not asked for.
     others
         Headline scores of other tools; None if they were not asked for.
+    hidden
+        What no number here shows because the schema puts different entries into one code: told from the schema and the synthetic table alone.
     """
 
     rows: tuple[int, int]
@@ -103,6 +105,7 @@ class Evaluation:
     overview: Overview = field(default_factory=Overview)
     learning: Learning | None = None
     others: OtherScores | None = None
+    hidden: tuple[str, ...] = ()
 
     def show(self) -> Picture:
         """Show the scores and the worst cases in a notebook. Exact numbers about the real records: what shows them is as private.
@@ -173,6 +176,7 @@ class Evaluation:
                 for section in self.sections
             ],
             "left_out": list(self.left_out),
+            "hidden": list(self.hidden),
         }
 
 
@@ -297,6 +301,7 @@ def evaluate(
         overview=_overview(both, chosen, found, sections),
         learning=found.learning,
         others=found.others,
+        hidden=both.hidden(),
     )
 
 

@@ -56,6 +56,8 @@ def evaluation_page(found: Mapping[str, Any], *, title: str) -> str:
         sections.append(("All measures", details))
     if found.get("other_tools"):
         sections.append(("What other tools would say", _others(found["other_tools"])))
+    if found.get("hidden"):
+        sections.append(("What the schema hides", [Bullets(found["hidden"])]))
     if found["left_out"]:
         sections.append(("Not computed", [Bullets(found["left_out"])]))
     sections.append(("How to read this", _reading()))

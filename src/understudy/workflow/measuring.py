@@ -172,6 +172,12 @@ class Discover:
                 f"(--epsilon 1 --delta 1e-6), or declare the columns of text in a schema; if only numbers, dates and truth words are wanted, say so (--numbers-only, numbers_only=True). The columns "
                 f"that nothing is declared about: {listing(plan.columns)}."
             )
+        rows = rows_of_share(self.share)
+        if rows is not None and rows < plan.rows_least():
+            raise UsageError(
+                f"A table of about {rows:,} rows is too small for this discovery: with {len(plan.columns)} columns and {shares.measuring.describe()} not even their kinds can be told from the noise in fewer "
+                f"than about {plan.rows_least():,} rows. Nothing was charged. Declare the columns in a schema (understudy schema draft), allow a larger budget, or give the share as a number to try all the same."
+            )
         return plan
 
     def describe(self, fit: Fit, shares: Shares) -> Sequence[str]:

@@ -19,7 +19,7 @@ from understudy.data.drafting.hints import are_codes
 from understudy.datasets import messy_table, write_messy
 from understudy.datasets.messy import MONTHS, OUTLIER, RARE_MEAL, TRAPS, WEEKDAYS
 from understudy.errors import DomainNotPublic
-from understudy.schema import Boolean, Categorical, Date, Integer, Ordinal, Real
+from understudy.schema import Boolean, Categorical, Date, Integer, Ordinal, Real, Schema
 
 ROWS = 20_000
 
@@ -164,6 +164,13 @@ def test_a_sentinel_that_lies_apart_is_missing(drafted: Draft) -> None:
     assert income.missing_text == "-99"
     assert income.cells.low[0] >= 0
     assert "-99" in dict(drafted.remarks)["income"]
+
+
+def test_a_number_that_is_missing_is_written_once(drafted: Draft) -> None:
+    written = drafted.schema.to_yaml()
+    (line,) = [line for line in written.splitlines() if "missing_values" in line and "-99" in line]
+    assert line.count("-99") == 1
+    assert Schema.parse(written) == drafted.schema
 
 
 def test_truth_values_keep_the_spelling_of_the_table(drafted: Draft) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +20,8 @@ from understudy.data.entries import header_of, read_entries
 from understudy.data.output import spell
 from understudy.datasets.messy import messy_table
 from understudy.discovery import Discovery, discover, plan_discovery, share_for, shares_of
-from understudy.discovery.columns import Profile
+from understudy.discovery.plan import ROUNDS
+from understudy.discovery.profiles import Profile
 from understudy.discovery.public_lists import completed
 from understudy.errors import (
     BudgetError,
@@ -540,6 +543,87 @@ def test_what_sure_columns_spare_finds_rarer_texts(unit: Unit) -> None:
     assert 0 < sum(map(sum, deltas)) <= parts.reserve
 
 
+KINDS = ("text", "code", "mixed", "number", "date", "truth", "nothing", "unusable")
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.sampled_from(KINDS), min_size=1, max_size=40),
+    st.sampled_from(
+        [ApproxDP(1.0, 1e-6), ApproxDP(30.0, 0.01), ApproxDP(0.01, 1e-9), PureDP(1.0), ZCDP(0.1), GDP(0.3)]
+    ),
+    st.sampled_from([1e-3, 0.1, 0.99]),
+)
+def test_whatever_the_kinds_are_all_questions_together_cost_what_the_plan_may_spend(
+    kinds: list[str], budget: Budget, share: float
+) -> None:
+    """In exact numbers: the first question of every column, and the dearest way that each kind may go on."""
+    parts = shares_of(budget, share)
+    names = [f"c{k}" for k in range(len(kinds))]
+    plan = plan_discovery(names, (), unit=ADD, budget=parts.measuring, reserve=parts.reserve)
+    divided = plan.parts(dict(zip(names, kinds, strict=True)))
+    assert sum(divided.values()) in (0, 1)
+    spent = len(names) * Fraction(plan.profile_cost())
+    for part in divided.values():
+        ways = [
+            Fraction(plan.keys_cost(False, part)),
+            Fraction(plan.keys_cost(True, part))
+            + ROUNDS * Fraction(plan.round_cost(after_keys=True, part=part)),
+            Fraction(plan.words_cost(part)),
+            Fraction(plan.round_cost(after_keys=False, rounds=1, part=part)),
+        ]
+        assert max(ways) <= Fraction(plan.column_cost(part))
+        spent += Fraction(plan.column_cost(part))
+    assert spent <= Fraction(plan.total)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 3_000), st.integers(1, 8), st.sampled_from([0.3, 1.0, 8.0]))
+def test_tables_of_any_kinds_spend_at_most_the_plan(
+    seed: int, rows: int, columns: int, epsilon: float
+) -> None:
+    rng = np.random.default_rng(seed)
+    made = {
+        "words": lambda: rng.choice(["a", "b", "c", "rare"], rows, p=[0.5, 0.3, 0.19, 0.01]),
+        "amounts": lambda: rng.lognormal(6, 2, rows).round(2).astype(str),
+        "digits": lambda: rng.integers(0, 9, rows).astype(str),
+        "mixed": lambda: np.where(rng.random(rows) < 0.3, "N", rng.integers(0, 9_000, rows).astype(str)),
+        "days": lambda: np.datetime_as_string(np.datetime64("2019-01-15") + 31 * rng.integers(0, 30, rows)),
+        "empty": lambda: np.full(rows, ""),
+        "long": lambda: np.array(["x" * 80] * rows),
+    }
+    frame = pd.DataFrame({f"c{k}": made[str(rng.choice(list(made)))]() for k in range(columns)})
+    budget = ApproxDP(epsilon, 1e-6)
+    parts = shares_of(budget, 0.1)
+    plan = plan_discovery(list(frame), (), unit=ADD, budget=parts.measuring, reserve=parts.reserve)
+    ledger = Ledger.in_memory(budget=budget, unit=ADD, approximate_delta=parts.reserve)
+    curator = Curator(
+        read_entries(frame, plan.columns), unit=ADD, ledger=ledger, randomness=SeededRandomness(seed)
+    )
+    with contextlib.suppress(NothingDiscovered):
+        discover(curator, plan)
+    assert ledger.spent <= plan.total
+    assert float(ledger.spending.delta) <= parts.reserve
+
+
+def test_a_table_that_is_too_small_is_told_before_anything_is_paid_for(tmp_path: Path) -> None:
+    header = [f"column {k}" for k in range(8)]
+    parts = shares_of(ApproxDP(1.0, 1e-6), 0.1)
+    plan = plan_discovery(header, (), unit=ADD, budget=parts.measuring, reserve=parts.reserve)
+    assert any(f"fewer than about {plan.rows_least():,} rows" in line for line in plan.describe())
+    assert 0 < plan.rows_least() < plan.rows_wanted()
+    step = Discover(share="auto:100", header=tuple(header), unit=ADD)
+    with pytest.raises(UsageError, match="too small"):
+        step.plan(ADD, step.shares(ApproxDP(1.0, 1e-6)))
+    pd.DataFrame({name: ["x", "y"] * 50 for name in header}).to_csv(path := tmp_path / "t.csv", index=False)
+    ledger = tmp_path / "t.ledger"
+    with pytest.raises(UsageError, match="Nothing was charged"):
+        discover_schema(path, share="auto:100", epsilon=1.0, delta=1e-6, unit="add-remove", ledger=ledger)
+    assert not ledger.exists()
+    bigger = Discover(share="auto:1000", header=tuple(header), unit=ADD)
+    assert bigger.plan(ADD, bigger.shares(ApproxDP(1.0, 1e-6))).rows_least() < 1_000
+
+
 @pytest.mark.parametrize("rows", [0, 1, 1_000, 10**6, 10**12])
 def test_asking_twice_costs_no_more_than_asking_once(rows: int) -> None:
     for share in (0.01, 0.5):
@@ -945,6 +1029,42 @@ def test_a_specification_cannot_discover_and_says_what_to_do() -> None:
     text = "{name: t, discover: 0.1, source: {path: t.csv}, unit: {relation: add-remove}}"
     with pytest.raises(SchemaError, match="understudy discover TABLE"):
         Spec.parse(text)
+
+
+@pytest.mark.parametrize("day", ["01", "15"])
+@pytest.mark.parametrize("rows", [3_000, 60_000])
+def test_dates_that_are_known_by_the_month_stay_on_their_day(day: str, rows: int) -> None:
+    rng = np.random.default_rng(5)
+    months = rng.integers(1, 13, rows)
+    frame = pd.DataFrame({"born": [f"2019-{month:02d}-{day}" for month in months]})
+    budget = ApproxDP(1.0, 1e-6)
+    found, _ = _discover(frame, budget)
+    born = found.schema.column("born")
+    codes = {"born": born.encode(frame["born"])}
+    assert sorted({str(entry)[:10] for entry in found.schema.decode(codes, seed=1)["born"]}) == sorted(
+        set(frame["born"])
+    )
+    other, _ = _discover(
+        pd.DataFrame(
+            {
+                "born": [
+                    f"2019-{m:02d}-{k:02d}" for m, k in zip(months, rng.integers(1, 29, rows), strict=True)
+                ]
+            }
+        ),
+        budget,
+    )
+    assert other.schema.column("born").decode_by == "smooth"
+
+
+def test_weeks_of_a_pregnancy_are_no_weeks_of_the_calendar() -> None:
+    rng = np.random.default_rng(5)
+    weeks = np.clip(np.round(rng.normal(39, 2, 20_000)), 30, 43).astype(int)
+    found, _ = _discover(
+        pd.DataFrame({"gestation_week": weeks, "calendar_week": rng.integers(1, 54, 20_000)})
+    )
+    assert found.schema.column("gestation_week").size < 30
+    assert found.schema.column("calendar_week").size == 53
 
 
 def test_dates_without_an_order_are_named() -> None:

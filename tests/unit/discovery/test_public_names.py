@@ -14,7 +14,8 @@ import pytest
 from understudy.curator import Curator
 from understudy.data.entries import header_of, read_entries
 from understudy.discovery import Discovery, Found, discover, plan_discovery, shares_of
-from understudy.discovery.columns import Descent, Profile, column_of
+from understudy.discovery.columns import Descent, column_of
+from understudy.discovery.profiles import Profile
 from understudy.privacy import ApproxDP, Ledger, SeededRandomness, Unit
 from understudy.schema.coding.profile import PROFILE
 

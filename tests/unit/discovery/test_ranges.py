@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from decimal import Decimal
 from itertools import pairwise
 
@@ -11,16 +12,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from understudy.discovery.ranges import (
+    MARKED_DAYS,
     MOST_CELLS,
+    Ranges,
+    bins_for,
+    by_month,
     combined,
+    day_of_month,
     extended,
     first_numbers,
+    marked_day,
+    months_of,
     refined,
     round_number,
     settled,
+    split_days,
     split_numbers,
     tails_of_numbers,
 )
+from understudy.schema.coding.reading import days_since_epoch
 
 NUMBERS = st.decimals(min_value=-(10**12), max_value=10**12, places=3)
 
@@ -293,3 +303,70 @@ def test_the_last_answers_of_a_scale_are_asked_for_one_by_one() -> None:
             unit=Decimal(1),
         )
         assert ({Decimal(10), Decimal(11), Decimal(12), Decimal(13)} <= set(finer)) is single
+
+
+@pytest.mark.parametrize("rows", [1_000.0, 400.0])
+def test_a_range_that_the_noise_kept_wide_is_cut_evenly_where_it_surely_holds_much(rows: float) -> None:
+    edges = [Decimal(edge) for edge in (0, 10, 20, 50, 100)]
+    counts = np.array([0.0, 0.05 * rows, 0.05 * rows, 0.6 * rows, 0.3 * rows, 0.0, 0.0])
+
+    def split(low: Decimal, high: Decimal, parts: float) -> list[Decimal]:
+        return split_numbers(low, high, parts, unit=Decimal(1))
+
+    made = {
+        way: settled(edges, counts, sigma=np.full(len(counts), 60.0), sure=3.0, split=split if way else None)
+        for way in (True, False)
+    }
+    assert made[False] is not None
+    assert made[True] is not None
+    assert set(made[False].edges) <= set(made[True].edges)
+    assert max(b - a for a, b in pairwise(made[True].edges)) < max(
+        b - a for a, b in pairwise(made[False].edges)
+    )
+    assert len(made[True].edges) <= bins_for(rows, 60.0) + len(made[False].edges)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.integers(0, 2**32 - 1),
+    st.sampled_from(MARKED_DAYS),
+    st.integers(0, 400),
+    st.floats(0.1, 500.0),
+    st.integers(1, 40),
+)
+def test_dates_of_one_day_of_the_month_are_told_from_others_whatever_the_noise(
+    seed: int, day: int, start: int, sigma: float, many: int
+) -> None:
+    """Edges as rounds ask for them. What is said is a marked day, or nothing, and days are only said where counts leave hardly anything beside them."""
+    rng = np.random.default_rng(seed)
+    years = [days_since_epoch(dt.date(year, 1, 1)) for year in (2018, 2019, 2020)]
+    edges = sorted({*years, *split_days(years[0], years[1], 12.0), *split_days(years[1], years[2], 500.0)})
+    counts = rng.normal(0.0, sigma, len(edges) + 2)
+    counts[start % len(counts)] += 50.0 * many * sigma
+    found = marked_day(edges, counts, np.full(len(counts), sigma))
+    assert found in (None, *MARKED_DAYS)
+    for month in np.arange("2018-01", "2020-01", dtype="datetime64[M]"):
+        place = edges.index(mark) if (mark := day_of_month(month, day)) in edges else None
+        if place is not None:
+            counts[place + 1] += 1_000.0 * sigma
+    counts[start % len(counts)] -= 50.0 * many * sigma
+    assert marked_day(edges, counts, np.full(len(counts), sigma)) == day
+    kept, sums, spread = by_month(edges, counts, np.full(len(counts), sigma))
+    assert set(kept) <= set(edges)
+    assert sums.sum() == pytest.approx(counts.sum())
+    assert (spread**2).sum() == pytest.approx(len(counts) * sigma**2)
+    found_months = months_of(Ranges(tuple(kept), False, False), day)
+    assert found_months is not None
+    assert len(found_months.edges) == 25
+    assert months_of(Ranges(tuple(kept), True, False), day) is None
+
+
+def test_some_months_of_a_year_are_cut_around_days_that_stand_for_months() -> None:
+    start, end = (days_since_epoch(dt.date(year, 1, 1)) for year in (2019, 2020))
+    found = split_days(start, end, 20.0)
+    assert (
+        len([month for month in range(1, 12) if days_since_epoch(dt.date(2019, month + 1, 1)) in found]) == 11
+    )
+    assert {days_since_epoch(dt.date(2019, 3, day)) for day in (2, 15, 16, 31)} <= set(found)
+    assert days_since_epoch(dt.date(2019, 4, 15)) not in found
+    assert all(start < day < end for day in found)

@@ -391,6 +391,41 @@ def test_everything_at_once() -> None:
         found.result("beauty")
 
 
+POLICIES = Schema.parse(
+    """
+name: policies
+left_out: {note: free text}
+columns:
+  - {name: job, kind: categorical, values: [x, y], out_of_domain: to-other}
+  - {name: sex, kind: categorical, values: [f, m], out_of_domain: to-nearest}
+  - {name: town, kind: categorical, values: [a], missing: true, out_of_domain: to-missing}
+  - {name: age, kind: integer, minimum: 18, maximum: 60, out_of_domain: clamp}
+  - {name: pay, kind: integer, bins: {edges: [0, 10, 20]}}
+"""
+)
+
+
+def test_what_the_schema_hides_is_said_and_depends_on_no_real_record() -> None:
+    synthetic = np.array([[2, 0, 0, 0, 0], [0, 1, 1, 42, 1], [1, 1, 1, 20, 1], [2, 0, 0, 20, 0]])
+    rng = np.random.default_rng(3)
+    said = {
+        evaluate(
+            Comparison(POLICIES, rng.integers(0, POLICIES.domain.sizes, (50, 5)), synthetic),
+            Options(sections=["marginals"]),
+        ).hidden
+        for _ in range(5)
+    }
+    assert len(said) == 1
+    lines = "\n".join(said.pop())
+    assert "job (50 % of the synthetic rows)" in lines
+    assert "sex (as f)" in lines
+    assert "town (50 % of the synthetic rows)" in lines
+    assert "age (18 and 60: 50 % of the synthetic rows)" in lines
+    assert "note" in lines
+    assert "pay" not in lines
+    assert Comparison(SCHEMA, people(5), people(5)).hidden() == ()
+
+
 def test_what_cannot_be_computed_is_said() -> None:
     schema = Schema.parse("columns: [{name: a, kind: categorical, values: [x, y]}]")
     found = evaluate(Comparison(schema, [[0], [1]], [[0], [0]]))

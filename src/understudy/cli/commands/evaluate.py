@@ -315,6 +315,8 @@ def _write(
         ]
         if rows:
             print_table(section.title, ("measure", "average", "worst", "better is"), rows)
+    for what in found.hidden:
+        say(f"Hidden by the schema: {what}.")
     for reason in found.left_out:
         say(f"Not computed: {reason}")
     for path in (out, report):

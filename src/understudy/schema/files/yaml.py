@@ -266,7 +266,12 @@ def to_yaml(plain: Any) -> str:
     PlainDumper.add_representer(list, sequence)
     PlainDumper.add_representer(str, words)
     body = yaml.dump(
-        plain, Dumper=PlainDumper, sort_keys=False, allow_unicode=True, default_flow_style=False, width=110
+        said_once(plain),
+        Dumper=PlainDumper,
+        sort_keys=False,
+        allow_unicode=True,
+        default_flow_style=False,
+        width=110,
     )
     head = (
         _DRAFT
@@ -276,6 +281,31 @@ def to_yaml(plain: Any) -> str:
         else _PUBLIC
     )
     return head + body
+
+
+def said_once(plain: Any) -> Any:
+    """Return a schema without the spellings of missing entries that reading it adds again: ``-99`` written as text behind the number -99.
+
+    Examples
+    --------
+    >>> said_once({"columns": [{"name": "a", "missing_values": [-99, "-99"], "missing_text": "-99"}]})
+    {'columns': [{'name': 'a', 'missing_values': [-99], 'missing_text': '-99'}]}
+    """
+    if not isinstance(plain, dict):
+        return plain
+    found = dict(plain)
+    for key, part in (("columns", _once), ("tables", said_once)):
+        if isinstance(plain.get(key), list):
+            found[key] = [part(item) for item in plain[key]]
+    return found
+
+
+def _once(column: Any) -> Any:
+    listed = column.get("missing_values") if isinstance(column, dict) else None
+    if not isinstance(listed, list) or not listed or listed[-1] != column.get("missing_text"):
+        return column
+    numbers = [str(value) for value in listed[:-1] if isinstance(value, int | float)]
+    return column | {"missing_values": listed[:-1]} if listed[-1] in numbers else column
 
 
 def _has_origin(plain: Any, origin: str) -> bool:
@@ -297,7 +327,7 @@ def write_plain(plain: Any, path: str | os.PathLike[str]) -> None:
     """
     file = Path(path)
     if file.suffix.lower() == ".json":
-        text = json.dumps(plain, indent=2, ensure_ascii=False) + "\n"
+        text = json.dumps(said_once(plain), indent=2, ensure_ascii=False) + "\n"
     else:
         text = to_yaml(plain)
     temporary = None
