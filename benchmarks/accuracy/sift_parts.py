@@ -29,20 +29,21 @@ if __name__ == "__main__":  # before anything that starts threads is imported
 import numpy as np
 
 from benchmarks._tables import find_data
-from benchmarks.accuracy._runner import Record, run_all
+from benchmarks.accuracy._runner import Record, finished, key_of, read_records, run_all
 from benchmarks.accuracy.ablation import table_of
 from benchmarks.accuracy.aim import NOTICE
 from benchmarks.accuracy.auto import DELTA, fit_cell
 from understudy.mechanisms.allocation import direct_weights
 from understudy.mechanisms.base import total_deviation
 from understudy.mechanisms.graphs.privsyn import select_pairs
-from understudy.mechanisms.marginal import learner, sift, signs
-from understudy.mechanisms.marginal.dividing import Division
+from understudy.mechanisms.marginal import sift
+from understudy.mechanisms.marginal.sifting import learner, signs
+from understudy.mechanisms.marginal.sifting.dividing import Division
 from understudy.privacy import Accounting, Unit, noise_for
 from understudy.schema import Schema
 
-TABLES = ("natality@10000", "adult8@4884", "acs13@5000", "bank@4521")
-TWO_VALUED = ("simulated@10000", "acs13-two@5000", "adult8-two@48842")
+TABLES = ("natality@10000", "adult8@4884", "acs13@5000")
+TWO_VALUED = ("simulated@10000", "acs13-two@5000", "adult8-two@4884")
 EPSILONS = (0.1, 1.0, 10.0)
 CPU_LIMIT = 300.0
 
@@ -142,8 +143,22 @@ def run_variants(
         ]  # fmt: skip
         cells: Callable[..., Record] = partial(run_without, replaced)
         place = out / f"{name.replace(' ', '-').replace(',', '')}.jsonl"
-        results[name] = run_all(specs, place, timeout=CPU_LIMIT, run=cells)
+        kept = sum(finished(cell, CPU_LIMIT) for cell in _known(place, specs))
+        if kept:
+            print(f"{name}: {kept} of {len(specs)} cells were kept from an earlier run.")
+        results[name] = run_all(specs, place, timeout=CPU_LIMIT, run=cells, say=_aside)
     return results
+
+
+def _known(place: Path, specs: Sequence[Record]) -> list[Record | None]:
+    """Return what a file of results has of some cells."""
+    known = read_records(place)
+    return [known.get(key_of(spec)) for spec in specs]
+
+
+def _aside(line: str) -> None:
+    """Show a cell as it comes, on the other stream: pages keep the tables alone."""
+    print(line, file=sys.stderr, flush=True)
 
 
 def report(results: Mapping[str, Sequence[Record]], what: str) -> None:

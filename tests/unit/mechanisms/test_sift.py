@@ -18,11 +18,11 @@ from understudy.engine.distributions.patched import PatchedModel
 from understudy.errors import BudgetError
 from understudy.marginals import Workload, all_kway, count_codes
 from understudy.mechanisms import Model, create
-from understudy.mechanisms.marginal.dividing import divide, without_noise
 from understudy.mechanisms.marginal.fields import nearer
-from understudy.mechanisms.marginal.learner import Learner
 from understudy.mechanisms.marginal.sift import Sift
-from understudy.mechanisms.marginal.signs import SignSums, measure_sums, signs
+from understudy.mechanisms.marginal.sifting.dividing import divide, without_noise
+from understudy.mechanisms.marginal.sifting.learner import Learner
+from understudy.mechanisms.marginal.sifting.signs import SignSums, measure_sums, signs
 from understudy.privacy import GDP, ZCDP, ApproxDP, Gaussian, Ledger, PureDP, SeededRandomness, Unit
 from understudy.privacy.accounting.accounting import GDP_ACCOUNTING
 from understudy.schema import Constraint, Integer, Schema
@@ -277,7 +277,7 @@ def test_columns_that_share_an_effect_do_not_become_dependent(monkeypatch: pytes
         return float(np.abs(table - product).sum() / table.sum())
 
     held = dependence()
-    monkeypatch.setattr("understudy.mechanisms.marginal.learner._TWICE", math.inf)
+    monkeypatch.setattr("understudy.mechanisms.marginal.sifting.learner._TWICE", math.inf)
     assert held < 0.1 < 0.15 < dependence()
 
 

@@ -26,8 +26,6 @@ from understudy.mechanisms.base import (
     total_deviation,
 )
 from understudy.mechanisms.marginal.aim import AIM
-from understudy.mechanisms.marginal.dividing import Division, divide, importance, without_noise
-from understudy.mechanisms.marginal.learner import CELLS_AT_ONCE, Learner, averaged
 from understudy.mechanisms.marginal.public import (
     Answers,
     as_public,
@@ -36,7 +34,9 @@ from understudy.mechanisms.marginal.public import (
     fingerprint,
     require_same_columns,
 )
-from understudy.mechanisms.marginal.signs import SignLooks, of_two_values
+from understudy.mechanisms.marginal.sifting.dividing import Division, divide, importance, without_noise
+from understudy.mechanisms.marginal.sifting.learner import CELLS_AT_ONCE, Learner, averaged
+from understudy.mechanisms.marginal.sifting.signs import SignLooks, of_two_values
 from understudy.mechanisms.options import at_least, positive, refuse, shares
 from understudy.mechanisms.queries.asking import above_noise, require_narrow
 from understudy.mechanisms.rounds import (
@@ -112,7 +112,7 @@ class Sift(Synthesizer):
     that dependences would drown in noise, rounds of :class:`~understudy.mechanisms.marginal.aim.AIM` follow the columns instead.
 
     Where all columns have two values (3 to 32 of them; not under pure budgets, nor with ``prior``, ``gap_share``, ``column_noise``, ``pair_share`` or ``rounds``), *sums of signs* are measured instead of tables:
-    over the rows, the product of the signs of two or three columns (:mod:`understudy.mechanisms.marginal.signs`). Three tenths of the budget are a first look at all pairs, a tenth one at all triples where
+    over the rows, the product of the signs of two or three columns (:mod:`understudy.mechanisms.marginal.sifting.signs`). Three tenths of the budget are a first look at all pairs, a tenth one at all triples where
     that has noise of at most a twentieth of the rows, and what is left is a second look, divided so that the error to expect of all marginals is least. Where the sums of pairs would drown in noise, (2) decides as above.
 
     Parameters

@@ -21,8 +21,8 @@ from understudy.engine import GraphicalModel, estimate
 from understudy.marginals import Measurement, SumsOfSigns, Workload
 from understudy.mechanisms.allocation import cells_of
 from understudy.mechanisms.base import support_of
-from understudy.mechanisms.marginal.dividing import importance
 from understudy.mechanisms.marginal.public import distance_noise
+from understudy.mechanisms.marginal.sifting.dividing import importance
 from understudy.mechanisms.rounds import can_be_drawn, normal_deviation
 from understudy.privacy import Accounting, Unit
 from understudy.schema import Clique, Domain, Schema
