@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from understudy.data import LocalTable
+from understudy.datasets.schema_tables import simulated_codes
 from understudy.errors import DataError, WorkloadError
 from understudy.marginals import Workload, all_kway, skewed, target
 from understudy.schema import Domain, Integer, Schema
@@ -165,9 +166,39 @@ def find_data(folder: Path | None) -> Path:
     )
 
 
+TWO_VALUED = "-two"
+"""``NAME-two`` is the table with every column cut to two values."""
+SIMULATED = "simulated"
+"""A made-up table of columns of two values, of which ``@ROWS`` may say how many rows there are."""
+_SIMULATED_COLUMNS, _SIMULATED_ROWS = 10, 10_000
+
+
+def _simulated(rows: int) -> LocalTable:
+    """Return made-up records of columns of two values, always the same."""
+    columns = tuple(Integer(f"c{number}", minimum=0, maximum=1) for number in range(_SIMULATED_COLUMNS))
+    schema = Schema(columns=columns, name=SIMULATED)
+    codes = simulated_codes(schema, rows, seed=1)
+    return LocalTable(schema, {name: np.asarray(codes[name], dtype=np.uint8) for name in schema.names})
+
+
+def cut_to_two(table: LocalTable) -> LocalTable:
+    """Return a table whose columns say whether a code lies above the one that divides the rows most evenly."""
+    (codes,) = table.chunks(rows=max(1, table.exact_row_count()))
+    made = {}
+    for name, column in codes.items():
+        below = np.cumsum(np.bincount(column)) / len(column)
+        made[name] = (column > int(np.argmin(np.abs(below - 0.5)))).astype(np.uint8)
+    columns = tuple(Integer(name, minimum=0, maximum=1) for name in made)
+    return LocalTable(Schema(columns=columns, name=f"{table.schema.name}{TWO_VALUED}"), made)
+
+
 def load(name: str, folder: Path) -> LocalTable:
-    """Read one table with its published domain; ``NAME@ROWS`` draws that many rows of it, always the same."""
+    """Read one table with its published domain; ``NAME@ROWS`` draws that many rows of it, always the same, and ``NAME-two`` cuts its columns to two values."""
     name, _, rows = name.partition("@")
+    if name == SIMULATED:
+        return _simulated(int(rows or _SIMULATED_ROWS))
+    if name.endswith(TWO_VALUED):
+        return cut_to_two(load(name.removesuffix(TWO_VALUED) + (f"@{rows}" if rows else ""), folder))
     if rows:
         whole = load(name, folder)
         (codes,) = whole.chunks(rows=max(1, whole.exact_row_count()))

@@ -33,7 +33,7 @@ from understudy.inference.bounds import Bounder, candidate_distance, score_bound
 from understudy.inference.covers import Cover
 from understudy.inference.dual import ball_bound, distance_bound
 from understudy.inference.laws import CellNoise
-from understudy.marginals import Measurement
+from understudy.marginals import Measurement, SumsOfSigns
 from understudy.mechanisms import create
 from understudy.privacy import GDP, Ledger, SeededRandomness, Unit
 from understudy.schema import Domain, Schema
@@ -282,3 +282,81 @@ def test_bounds_and_intervals_of_whole_fits_cover(certify: float, seed: int) -> 
     # independent runs: 12 fits raise the alarm at 8 misses of one marginal
     assert not any(too_many(int(count), fits) for count in missed)
     assert not too_many(int(missed_cells), fits)
+
+
+# ------------------------------------------------------------------------------------ sums of signs
+
+TWO_VALUED = Domain(("a", "b", "c"), (2, 2, 2))
+COUNTS = np.random.default_rng(11).integers(50, 900, (2, 2, 2)).astype(float)
+PARTS = (("a", "b"), ("a", "c"), ("b", "c"), ("a", "b", "c"))
+
+
+def sum_of_signs(clique: tuple[str, ...]) -> float:
+    """The exact sum of signs of some columns of the table of these tests."""
+    sign = np.ones((2, 2, 2))
+    for axis, name in enumerate(TWO_VALUED.names):
+        if name in clique:
+            sign = sign * np.array([1.0, -1.0]).reshape([2 if place == axis else 1 for place in range(3)])
+    return float((sign * COUNTS).sum())
+
+
+def two_looks(generator: np.random.Generator, *, told: float, public: bool) -> Evidence:
+    """Columns, a first look at all sums with noise that was planned, and a second one whose noise an adversary chose by the noise before; ``told`` times the true scales are told."""
+    columns = tuple(
+        Measurement(
+            (name,),
+            COUNTS.sum(axis=tuple(other for other in range(3) if other != axis))
+            + np.rint(generator.normal(0, 12.0, 2)),
+            "gaussian",
+            12.0 * told,
+        )
+        for axis, name in enumerate(TWO_VALUED.names)
+    )
+    first = generator.normal(0, 25.0, len(PARTS))
+    exact = np.array([sum_of_signs(clique) for clique in PARTS])
+    one = SumsOfSigns(
+        "first",
+        exact + first,
+        "mechanism",
+        cliques=PARTS,
+        scales=np.full(len(PARTS), 25.0 * told),
+        planned=True,
+    )
+    again = (*(("a",), ("b",), ("c",)), *PARTS)
+    # where the first look erred upwards it is corrected well, and badly where it erred downwards
+    scale = 5.0 if first.sum() < 0 else 40.0
+    values = np.array([sum_of_signs(clique) for clique in again]) + generator.normal(0, scale, len(again))
+    two = SumsOfSigns("again", values, "mechanism", cliques=again, scales=np.full(len(again), scale * told))
+    total = float(COUNTS.sum()) if public else None
+    return Evidence(TWO_VALUED, columns, History.planned(3), total, (one, two))
+
+
+@pytest.mark.parametrize("public", [True, False], ids=["rows-public", "rows-private"])
+def test_intervals_from_sums_of_signs_cover_pairs_and_triples(seed: int, public: bool) -> None:
+    """A cell, a count and an error bound of a pair, and a cell of a triple, each at ``BETA``; the wrong answer is told half of the scales."""
+    generator = np.random.default_rng(seed)
+    pair, same = COUNTS.sum(axis=2), np.eye(2, dtype=bool)
+    guess = pair + np.array([[30.0, -10.0], [-40.0, 20.0]])
+    distance = float(np.abs(pair - guess).sum())
+    misses = {told: np.zeros(4, dtype=int) for told in (1.0, 0.5)}
+    for _ in range(REPEATS):
+        for told, missed in misses.items():
+            evidence = two_looks(generator, told=told, public=public)
+            cell = cell_intervals(evidence, ("a", "b"), confidence=1 - BETA)
+            count = count_interval(evidence, ("a", "b"), same, confidence=1 - BETA)
+            triple = cell_intervals(evidence, ("a", "b", "c"), confidence=1 - BETA)
+            assert cell is not None
+            assert count is not None
+            assert triple is not None
+            found = Bounder(evidence, BETA).bound(("a", "b"), guess)
+            assert (found.kind, found.basis) == ("supported", "measured")
+            missed += [
+                not cell.low[0, 1] <= pair[0, 1] <= cell.high[0, 1],
+                not count.low <= pair[same].sum() <= count.high,
+                not triple.low[1, 0, 1] <= COUNTS[1, 0, 1] <= triple.high[1, 0, 1],
+                found.rows < distance,
+            ]
+    assert not any(too_many(int(count)) for count in misses[1.0])
+    assert all(too_many(int(count)) for count in misses[0.5][:3])
+    assert cell is not None
+    assert cell.width.max() < 0.1 * pair.sum()  # an interval that says everything covers, too

@@ -34,7 +34,7 @@ from understudy.errors import WorkloadError
 from understudy.inference.covers import Evidence
 from understudy.inference.dual import ball_bound, distance_bound
 from understudy.inference.history import Round, Standing
-from understudy.inference.intervals import step_shares, total_interval
+from understudy.inference.intervals import cell_intervals, step_shares, total_interval
 from understudy.inference.laws import CellNoise, WeightedNoise, require_beta
 from understudy.marginals import Measurement
 from understudy.schema import Clique
@@ -248,9 +248,11 @@ class Bounder:
     def measured(self, clique: Clique, answer: Array) -> float:
         """Bound the error by the measurements that contain the marginal."""
         covers = self.evidence.covers(clique)
-        if not covers or not math.isfinite(self.total[1]):
+        if not math.isfinite(self.total[1]):
             return math.inf
         beta = self.beta * self.parts.measured
+        if not covers:
+            return self._by_cells(clique, answer, beta)
         if len(self.evidence.batches) == 1:
             return distance_bound(covers[0], answer, total=self.total[1], beta=beta)
         best = min(cover.noise.stddev for cover in covers)
@@ -262,6 +264,15 @@ class Bounder:
         if len(covers) > 1 and all(cover.noise.kind == "gaussian" for cover in covers):
             found.append(ball_bound(covers, answer, total=self.total[1], beta=beta * _AVERAGE))
         return min(found)
+
+    def _by_cells(self, clique: Clique, answer: Array, beta: float) -> float:
+        """Bound the error by intervals for all cells, which hold together: where sums of signs tell of the marginal and no table does."""
+        if not self.evidence.sums or not self.evidence.supports(clique):
+            return math.inf
+        found = cell_intervals(self.evidence, clique, confidence=1 - beta / answer.size)
+        if found is None:
+            return math.inf
+        return float(np.maximum(answer - found.low, found.high - answer).sum())
 
     def chosen(self, clique: Clique) -> float:
         """Bound the model's error by the last round in which the marginal could have been chosen."""

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +14,7 @@ import numpy.typing as npt
 from understudy.errors import WorkloadError
 from understudy.inference.history import History, Round
 from understudy.inference.laws import ROUNDING_VARIANCE, CellNoise
-from understudy.marginals import Measurement
+from understudy.marginals import Measurement, SumsOfSigns
 from understudy.schema import Clique, Domain
 
 Array = npt.NDArray[np.float64]
@@ -64,14 +65,21 @@ class Evidence:
         How they came about; by default nothing is assumed.
     total
         Number of rows of the real table where it is public, else ``None``.
+    sums
+        Sums of signs of columns of two values, released after the measurements, in the order in which they were.
     """
 
     domain: Domain
     measurements: tuple[Measurement, ...]
     history: History
     total: float | None = None
+    sums: tuple[SumsOfSigns, ...] = ()
 
     def __post_init__(self) -> None:
+        for item in self.sums:
+            for clique in item.cliques:
+                if self.domain.shape(self.domain.canonical(clique)) != (2,) * len(clique):
+                    raise WorkloadError(f"A sum of signs of {clique} needs columns of two values.")
         if sum(self.history.batches) != len(self.measurements):
             raise WorkloadError(
                 f"The history tells of {sum(self.history.batches)} measurements; there are "
@@ -93,7 +101,19 @@ class Evidence:
         return {id(step.measurement): step for step in self.history.rounds}
 
     def supports(self, clique: Clique) -> bool:
-        """Say whether some measurement covers the marginal."""
+        """Say whether some measurement covers the marginal, or sums of signs and measurements together tell all of it."""
+        varied = [name for name in clique if self.domain.size(name) > 1]
+        sizes = range(len(varied), 0, -1) if self.sums else ()
+        return self._covered(clique) or (
+            bool(self.sums)
+            and all(
+                any(part in sums.places for sums in self.sums) or self._covered(part)
+                for size in sizes
+                for part in combinations(varied, size)
+            )
+        )
+
+    def _covered(self, clique: Clique) -> bool:
         wanted = set(clique)
         return any(wanted <= set(item.clique) for item in self.measurements)
 

@@ -36,6 +36,7 @@ from understudy._html import html_table
 from understudy.errors import WorkloadError
 from understudy.inference.covers import Evidence, summed
 from understudy.inference.laws import WeightedNoise, require_beta
+from understudy.inference.signs import combined, readings, told_by_sums
 from understudy.marginals import Measurement
 from understudy.schema import Clique, Domain
 
@@ -285,12 +286,45 @@ def query_interval(evidence: Evidence, clique: Clique, weights: Array, *, beta: 
         return 0.0, 0.0, 0.0
     steps = answers(evidence, parts)
     if not steps:
-        return None
+        return _from_sums(evidence, parts, beta=beta)
     values = np.array([step.value for step in steps])
     offsets = _offsets(evidence, steps, beta)
     low = max(float(pick @ values) - half for pick, half in offsets)
     high = min(float(pick @ values) + half for pick, half in offsets)
     estimate = float(offsets[-1][0] @ values)
+    if low > high:
+        low = high = min(max(estimate, high), low)
+    return low, high, min(max(estimate, low), high)
+
+
+def _from_sums(evidence: Evidence, parts: dict[Clique, Array], *, beta: float) -> Ends | None:
+    """Return low end, high end and estimate of a query from tables and sums of signs together, or ``None`` if an effect of it was never measured; the proof is that of :mod:`understudy.inference.signs`."""
+    if not evidence.sums:
+        return None
+    known = {columns: part for columns, part in parts.items() if columns or evidence.total is None}
+    constant = sum(float(part) for columns, part in parts.items() if columns not in known) * (
+        evidence.total or 0.0
+    )
+    low, high, estimate = -math.inf, math.inf, None
+    later = len(evidence.batches)
+    for share, looks in readings(evidence, list(known)):
+        value, told = constant, []
+        for look, columns in looks.items():
+            own = {name: known[name] for name in columns}
+            if look >= later:
+                sums = evidence.sums[look - later]
+                said, noise = told_by_sums(sums, own)
+                planned = sums.planned
+            else:
+                step = answer(evidence, evidence.batches[look], own)
+                assert step is not None
+                said, noise, planned = step.value, step.noise, look == 0
+            value += said
+            told.append((noise, planned))
+        half = combined(told, beta * share)
+        low, high, estimate = max(low, value - half), min(high, value + half), value
+    if estimate is None:
+        return None
     if low > high:
         low = high = min(max(estimate, high), low)
     return low, high, min(max(estimate, low), high)
@@ -319,7 +353,7 @@ def cell_intervals(evidence: Evidence, clique: Clique, *, confidence: float) -> 
     parts = effects(one, clique)
     steps = answers(evidence, parts)
     if not steps:
-        return None
+        return _cells_from_sums(evidence, clique, confidence)
     tables = [
         table for batch in evidence.batches if (table := table_estimate(evidence, batch, clique)) is not None
     ]
@@ -329,6 +363,23 @@ def cell_intervals(evidence: Evidence, clique: Clique, *, confidence: float) -> 
     low = np.max([centre - half for centre, (_, half) in zip(centres, offsets, strict=True)], axis=0)
     high = np.min([centre + half for centre, (_, half) in zip(centres, offsets, strict=True)], axis=0)
     return clipped(low, high, centres[-1], evidence.total, confidence, "measured")
+
+
+def _cells_from_sums(evidence: Evidence, clique: Clique, confidence: float) -> Interval | None:
+    """Return an interval for every cell of a marginal from tables and sums of signs together, or ``None``."""
+    if not evidence.sums:
+        return None
+    ends: list[Ends] = []
+    shape = evidence.domain.shape(clique)
+    for cell in np.ndindex(shape):
+        one: Array = np.zeros(shape)
+        one[cell] = 1.0
+        found = _from_sums(evidence, effects(one, clique), beta=1 - confidence)
+        if found is None:
+            return None
+        ends.append(found)
+    low, high, estimate = np.array(ends).T.reshape(3, *shape)
+    return clipped(low, high, estimate, evidence.total, confidence, "measured")
 
 
 def clipped(

@@ -1,7 +1,7 @@
 """Cliques, workloads, measurements, and the arithmetic of marginals. Nothing here sees records."""
 
 from understudy.marginals.counting import Records, count_codes, in_batches
-from understudy.marginals.measurement import Measurement, Statistic
+from understudy.marginals.measurement import Measurement, Statistic, SumsOfSigns
 from understudy.marginals.query import (
     Predicate,
     Query,
@@ -34,6 +34,7 @@ __all__ = [
     "QuerySource",
     "Records",
     "Statistic",
+    "SumsOfSigns",
     "Workload",
     "all_kway",
     "box",

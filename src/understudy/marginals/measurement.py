@@ -1,9 +1,10 @@
-"""A released statistic that is not a marginal: noisy moments, coefficients, redrawn counts."""
+"""What was released: noisy marginals, and statistics that are none (moments, coefficients, redrawn counts, sums of signs)."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -123,3 +124,55 @@ class Statistic:
 
     def __repr__(self) -> str:
         return f"Statistic({self.name!r}, {self.noise} scale {self.scale:.4g}, {self.values.size} numbers)"
+
+
+@dataclass(frozen=True, eq=False)
+class SumsOfSigns(Statistic):
+    """Noisy sums of signs: over the rows, the product of the signs of some columns of two values, + for the first value of a column and - for the second.
+
+    Parameters
+    ----------
+    name, values, noise, scale
+        As of any statistic. The numbers have Gaussian noise of a scale each, so ``noise`` is ``"mechanism"`` and ``scale`` zero.
+    cliques
+        The columns of each number.
+    scales
+        Standard deviation of the noise of each number, in rows.
+    planned
+        Whether which sums are measured, with which noise, follows from public facts alone; otherwise it may depend on what was released before.
+
+    Examples
+    --------
+    >>> sums = SumsOfSigns("sums of signs", np.array([12.0]), "mechanism", cliques=(("smokes", "sex"),), scales=np.array([3.0]))
+    >>> sums.places[("smokes", "sex")]
+    0
+    """
+
+    cliques: tuple[Clique, ...] = ()
+    scales: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+    planned: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        scales = np.array(self.scales, dtype=np.float64)
+        scales.flags.writeable = False
+        object.__setattr__(self, "scales", scales)
+        if (
+            self.noise != "mechanism"
+            or self.values.shape != scales.shape
+            or scales.shape != (len(self.cliques),)
+        ):
+            raise BudgetError(f"{self.name!r} needs columns and a noise scale for each of its sums of signs.")
+        if len(set(self.cliques)) != len(self.cliques) or not all(self.cliques):
+            raise BudgetError(
+                f"{self.name!r} must name some columns for each of its sums of signs, never the same twice."
+            )
+        if not (np.isfinite(scales).all() and (scales > 0).all() and np.isfinite(self.values).all()):
+            raise BudgetError(
+                f"The sums of signs of {self.name!r} and their noise scales must be finite, and these positive."
+            )
+
+    @cached_property
+    def places(self) -> dict[Clique, int]:
+        """Which number is that of which columns."""
+        return {clique: place for place, clique in enumerate(self.cliques)}

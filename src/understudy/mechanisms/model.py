@@ -20,7 +20,7 @@ from understudy.errors import WorkloadError
 from understudy.inference import Evidence, History, Interval, Round, Uncertainty
 from understudy.inference.intervals import REAL_TABLE
 from understudy.inference.refits import FEWEST, Refit, Refits
-from understudy.marginals import Measurement, Statistic, Workload
+from understudy.marginals import Measurement, Statistic, SumsOfSigns, Workload
 from understudy.mechanisms.drawing import Drawer
 from understudy.mechanisms.rules import RulesEffect, effect_of_rules
 from understudy.privacy import Budget, Unit, budget_from_dict
@@ -476,6 +476,7 @@ class Model:
             self.measurements,
             self.history or History.unknown(len(self.measurements)),
             self._public_total(),
+            tuple(item for item in self.statistics if isinstance(item, SumsOfSigns)),
         )
         return Uncertainty(evidence, self.distribution.marginals)
 

@@ -26,7 +26,7 @@ import numpy.typing as npt
 from understudy.engine import distribution_from_arrays
 from understudy.errors import ModelFileError, OutputError, UnderstudyError
 from understudy.inference import History
-from understudy.marginals import Measurement, Statistic, Workload
+from understudy.marginals import Measurement, Statistic, SumsOfSigns, Workload
 from understudy.schema import Schema
 
 if TYPE_CHECKING:
@@ -54,7 +54,14 @@ def save_model(model: Model, path: str | Path) -> None:
     statistics = []
     for index, released in enumerate(model.statistics):
         arrays[f"statistic-{index}"] = released.values
-        statistics.append({"name": released.name, "noise": released.noise, "scale": released.scale})
+        told: dict[str, Any] = {"name": released.name, "noise": released.noise, "scale": released.scale}
+        if isinstance(released, SumsOfSigns):
+            arrays[f"statistic-{index}-scales"] = released.scales
+            told["signs"] = {
+                "cliques": [list(item) for item in released.cliques],
+                "planned": released.planned,
+            }
+        statistics.append(told)
     history = None
     if model.history is not None:
         history, parts = model.history.to_arrays()
@@ -133,7 +140,7 @@ def load_model(path: str | Path) -> Model:
                 raise ModelFileError(f"{path.name}: measurement {index} does not fit its columns.")
             measurements.append(Measurement(clique, values, item["noise"], float(item["scale"])))
         statistics = [
-            Statistic(str(item["name"]), arrays[f"statistic-{index}"], item["noise"], float(item["scale"]))
+            _statistic(schema, item, arrays, f"statistic-{index}")
             for index, item in enumerate(document.get("statistics", []))
         ]
         listed = document["workload"]
@@ -164,6 +171,22 @@ def load_model(path: str | Path) -> Model:
         workload=workload,
         history=history,
         statistics=tuple(statistics),
+    )
+
+
+def _statistic(
+    schema: Schema, item: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]], name: str
+) -> Statistic:
+    """Return a released statistic; only files of this version on know of sums of signs."""
+    plain = str(item["name"]), arrays[name], item["noise"], float(item["scale"])
+    signs = item.get("signs")
+    if signs is None:
+        return Statistic(*plain)
+    cliques = tuple(schema.domain.canonical(clique) for clique in signs["cliques"])
+    if any(size != 2 for clique in cliques for size in schema.domain.shape(clique)):
+        raise ModelFileError("The model file has sums of signs of columns that do not have two values.")
+    return SumsOfSigns(
+        *plain, cliques=cliques, scales=arrays[f"{name}-scales"], planned=bool(signs["planned"])
     )
 
 

@@ -58,6 +58,11 @@ def expected_absolute_noise(noise: Noise) -> float:
     return noise.scale if noise.kind == "laplace" else noise.scale * math.sqrt(2 / math.pi)
 
 
+def normal_deviation(noise: Noise) -> float:
+    """Return the standard deviation of normal noise with the same expected absolute value."""
+    return expected_absolute_noise(noise) * math.sqrt(math.pi / 2)
+
+
 def column_share(
     accounting: Accounting,
     unit: Unit,

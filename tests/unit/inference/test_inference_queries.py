@@ -11,12 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from understudy.errors import WorkloadError
+from understudy.errors import BudgetError, WorkloadError
 from understudy.inference import Evidence, History, Round
 from understudy.inference.covers import summed, weighted_average
-from understudy.inference.intervals import answer, best_weights, effects, table_estimate
+from understudy.inference.intervals import answer, best_weights, effects, query_interval, table_estimate
 from understudy.inference.laws import WeightedNoise
-from understudy.marginals import Measurement
+from understudy.inference.signs import combined, readings
+from understudy.marginals import Measurement, SumsOfSigns
 from understudy.schema import Clique, Domain
 
 DOMAIN = Domain(("a", "b", "c"), (2, 3, 2))
@@ -191,3 +192,108 @@ def test_one_laplace_draw_has_a_closed_form() -> None:
     assert WeightedNoise.of([(item, np.ones(()))]).half_width(0.05) == pytest.approx(10 * math.log(20) + 0.5)
     with pytest.raises(WorkloadError):
         WeightedNoise.of([(item, np.ones(()))]).half_width(1.0)
+
+
+# ------------------------------------------------------------------------------------ sums of signs
+
+SIGNS = Domain(("a", "b", "c"), (2, 2, 3))
+
+
+def known_by_signs(scale: float, *looks: tuple[Clique, ...], total: float | None = 100.0) -> Evidence:
+    """A table of 40, 10, 20 and 30 rows over two columns of two values, told without noise that was claimed to have a scale."""
+    sums = {("a",): 0.0, ("b",): 20.0, ("a", "b"): 40.0}
+    columns = (
+        Measurement(("a",), np.array([50.0, 50.0]), "gaussian", scale),
+        Measurement(("b",), np.array([60.0, 40.0]), "gaussian", scale),
+    )
+    released = tuple(
+        SumsOfSigns(
+            "sums",
+            np.array([sums[clique] for clique in look]),
+            "mechanism",
+            cliques=look,
+            scales=np.full(len(look), scale),
+            planned=place == 0,
+        )
+        for place, look in enumerate(looks)
+    )
+    return Evidence(SIGNS, columns, History.planned(2), total, released)
+
+
+@pytest.mark.parametrize("total", [100.0, None])
+def test_sums_of_signs_and_columns_say_any_count_of_a_pair(total: float | None) -> None:
+    again: tuple[Clique, ...] = (("a",), ("b",), ("a", "b"))
+    evidence = known_by_signs(1.0, (("a", "b"),), again, total=total)
+    weights = np.array([[1.0, 0.0], [2.5, -1.0]])
+    found = query_interval(evidence, ("a", "b"), weights, beta=0.05)
+    assert found is not None
+    low, high, estimate = found
+    exact = float((weights * np.array([[40.0, 10.0], [20.0, 30.0]])).sum())
+    assert estimate == pytest.approx(exact)
+    assert low < exact < high
+    assert evidence.supports(("a", "b"))
+
+
+def test_the_half_width_of_one_planned_look_is_that_of_its_law() -> None:
+    """With a public number of rows a cell is a quarter of three sums: two columns, whose difference has twice the variance of a cell, and a pair."""
+    evidence = known_by_signs(10.0, (("a", "b"),))
+    cell = np.array([[1.0, 0.0], [0.0, 0.0]])
+    found = query_interval(evidence, ("a", "b"), cell, beta=0.05)
+    assert found is not None
+    law = math.sqrt((2 + 2 + 1) * 100.0 / 16) * norm.ppf(1 - 0.25 * 0.05 / 2)
+    assert law <= (found[1] - found[0]) / 2 <= law + 0.2  # rounding to whole rows
+
+
+def test_readings_are_fixed_before_the_noise_of_their_looks() -> None:
+    """The second reading needs a second look at every effect but the number of rows, which keeps its first."""
+    wanted: list[Clique] = [(), ("a",), ("b",), ("a", "b")]
+    pair: tuple[Clique, ...] = (("a", "b"),)
+    one, two = (known_by_signs(1.0, pair, look, total=None) for look in (pair, (("a",), ("b",), ("a", "b"))))
+    assert [share for share, _ in readings(one, wanted)] == [0.25]
+    (_, first), (share, second) = readings(two, wanted)
+    assert share == 0.75
+    assert dict(first) == {0: [(), ("a",), ("b",)], 1: [("a", "b")]}
+    assert dict(second) == {0: [()], 2: [("a",), ("b",), ("a", "b")]}
+    assert readings(two, [("a", "c")]) == []
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), beta=st.sampled_from([1e-9, 0.05, 0.5]))
+def test_looks_that_were_not_planned_cost_more_and_never_less_than_their_law(seed: int, beta: float) -> None:
+    generator = np.random.default_rng(seed)
+    laws = [WeightedNoise(float(square), 0.0, (), 0.0) for square in generator.exponential(100.0, 3)]
+    exact = WeightedNoise(sum(law.gaussian for law in laws), 0.0, (), 0.0).half_width(beta)
+    assert combined([(law, True) for law in laws], beta) == pytest.approx(exact)
+    for known in ((True, True, False), (True, False, False), (False, False, False)):
+        assert combined(list(zip(laws, known, strict=True)), beta) > exact
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"scales": np.array([0.0])},
+        {"scales": np.array([np.nan])},
+        {"scales": np.array([1.0, 1.0])},
+        {"cliques": ()},
+        {"cliques": ((),)},
+        {"values": np.array([np.inf])},
+        {"noise": "gaussian", "scale": 1.0},
+    ],
+)
+def test_sums_of_signs_that_make_no_sense_are_refused(wrong: dict[str, object]) -> None:
+    right: dict[str, object] = {
+        "name": "s", "values": np.array([1.0]), "noise": "mechanism", "cliques": (("a", "b"),), "scales": np.array([1.0]),
+    }  # fmt: skip
+    SumsOfSigns(**right)  # type: ignore[arg-type]
+    with pytest.raises(BudgetError):
+        SumsOfSigns(**(right | wrong))  # type: ignore[arg-type]
+
+
+def test_sums_of_signs_of_columns_with_more_values_are_refused() -> None:
+    with pytest.raises(WorkloadError, match="two values"):
+        Evidence(
+            SIGNS,
+            (),
+            History.planned(0),
+            sums=(SumsOfSigns("s", np.ones(1), "mechanism", cliques=(("a", "c"),), scales=np.ones(1)),),
+        )

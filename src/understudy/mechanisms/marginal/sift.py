@@ -12,9 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
-from understudy.curator import Curator, scalar_noise
-from understudy.engine import estimate
-from understudy.engine.graphical.signs import SignSums, signs
+from understudy.curator import Curator
 from understudy.engine.graphical.targets import estimate_total
 from understudy.inference import Certificate, RoundLog, answer_each
 from understudy.marginals import Measurement, Statistic, Workload, in_batches
@@ -25,12 +23,9 @@ from understudy.mechanisms.base import (
     Progress,
     Synthesizer,
     planned,
-    support_of,
     total_deviation,
 )
 from understudy.mechanisms.marginal.aim import AIM
-from understudy.mechanisms.marginal.dividing import Division, divide, without_noise
-from understudy.mechanisms.marginal.learner import CELLS_AT_ONCE, Learner, averaged
 from understudy.mechanisms.marginal.public import (
     Answers,
     as_public,
@@ -39,6 +34,9 @@ from understudy.mechanisms.marginal.public import (
     fingerprint,
     require_same_columns,
 )
+from understudy.mechanisms.marginal.sifting.dividing import Division, divide, importance, without_noise
+from understudy.mechanisms.marginal.sifting.learner import CELLS_AT_ONCE, Learner, averaged
+from understudy.mechanisms.marginal.sifting.signs import SignLooks, of_two_values
 from understudy.mechanisms.options import at_least, positive, refuse, shares
 from understudy.mechanisms.queries.asking import above_noise, require_narrow
 from understudy.mechanisms.rounds import (
@@ -50,6 +48,7 @@ from understudy.mechanisms.rounds import (
     columns_for_share,
     expected_absolute_noise,
     measure_worst,
+    normal_deviation,
     require_certificate,
     require_fixed,
     small_first,
@@ -61,8 +60,10 @@ from understudy.schema import Clique, Domain, Schema
 Array = npt.NDArray[np.float64]
 
 # How the budget follows from the noise of one released dependence, as a share of the rows. Found on tables that no benchmark reports.
-_GAP_SHARES = ((0.02, 0.02), (0.06, 0.06))
-"""The share of the budget for distances: where the first, smaller one would leave them with noise of so many of the rows or less, and where with so many or more."""
+_COLUMN_SHARE, _LARGER_COLUMN_SHARE = 0.02, 0.1
+"""The share of the budget for the first look at columns: where a second look follows their noise and two are as good as one for both costs; and where sums of signs may follow or the budget is pure."""
+_GAP_SHARES = ((0.002, 0.005), (0.02, 0.02), (0.06, 0.06))
+"""The share of the budget for distances, by their noise, as a share of the rows, with the middle one of these shares."""
 _FOR_COLUMNS = 0.45
 """The share of the budget for columns is this much times the root of what their noise would be, as shares of the rows and of all columns together, with the whole budget."""
 _HOPELESS = 0.2
@@ -73,7 +74,7 @@ _FELT = 0.5
 """Part of a pair's noise that is left once all pairs are estimated together: pairs are chosen as if they had this much."""
 _WORTH = 0.8
 """Pairs are measured that keep less than this part of their distance from independence as error."""
-_FELT_TRIPLES, _WORTH_TRIPLES = 0.55, 0.98
+_FELT_TRIPLES, _WORTH_TRIPLES = 0.5, 0.98
 """The same two of triples."""
 _FIRST = 0.3
 """Share of the rest that measures pairs before the distances of triples are released, where pairs may be measured again for no more than one measurement would cost."""
@@ -81,18 +82,6 @@ _PARTS = (0.0, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0)
 """Shares of what is left then that triples may get; the one with the least expected error is taken, and pairs are measured again with the others."""
 _MODEL_MB, _MODEL_MB_PER_PAIR, _MOST_MODEL_MB = 5.0, 0.02, 40.0
 """Size of the junction tree: at least, for each pair of columns, and at most. A small tree holds few of the pairs of many columns; the time of a fit grows with it."""
-_MOST_SIGNS = 32
-"""Most columns of two values whose sums of signs are measured: beyond that the tables of all triples make the estimate slow."""
-_SIGNS_OF_PAIRS, _SIGNS_OF_TRIPLES = 0.3, 0.1
-"""Shares of the budget for the first look at the sums of signs of pairs and of triples; what they say divides the rest."""
-_SIGNS_DROWNED = 0.5
-"""Above this noise of the first look at pairs, as a share of the rows, no sums of signs are measured."""
-_SIGNS_HOPELESS = 0.05
-"""Above this noise of the first look at triples, as a share of the rows, their sums are not measured."""
-_SIGNS_MODEL_MB = 2.0
-"""Largest junction tree of the model of a table of signs, in megabytes; beyond it its tables are made to agree with each other."""
-_NEGLIGIBLE_SHARE = 1e-3
-"""Sums of signs are not measured again that would get less than this part of an even share."""
 _EVEN_ROUNDS = 12
 """About so many times the model is fitted between choices, whatever the number of rounds."""
 
@@ -123,7 +112,7 @@ class Sift(Synthesizer):
     that dependences would drown in noise, rounds of :class:`~understudy.mechanisms.marginal.aim.AIM` follow the columns instead.
 
     Where all columns have two values (3 to 32 of them; not under pure budgets, nor with ``prior``, ``gap_share``, ``column_noise``, ``pair_share`` or ``rounds``), *sums of signs* are measured instead of tables:
-    over the rows, the product of the signs of two or three columns (:mod:`understudy.engine.graphical.signs`). Three tenths of the budget are a first look at all pairs, a tenth one at all triples where
+    over the rows, the product of the signs of two or three columns (:mod:`understudy.mechanisms.marginal.sifting.signs`). Three tenths of the budget are a first look at all pairs, a tenth one at all triples where
     that has noise of at most a twentieth of the rows, and what is left is a second look, divided so that the error to expect of all marginals is least. Where the sums of pairs would drown in noise, (2) decides as above.
 
     Parameters
@@ -131,8 +120,8 @@ class Sift(Synthesizer):
     workload
         The marginals that matter; all 3-way marginals by default. They and their parts may be measured.
     column_share, gap_share
-        Shares of the budget for the columns, and for the distances of pairs; those of triples get as much as those of pairs. By default .02 for distances, and up to .06 where
-        they would be noisy, by the number of pairs and the measured number of rows.
+        Shares of the budget for the first look at the columns, and for the distances of pairs; those of triples get as much as those of pairs. By default .02 for columns (.1 under pure budgets, with
+        ``column_noise``, and where all columns have two values), and .005 to .06 for distances, more where they would be noisy, by the number of pairs and the measured number of rows.
     column_noise
         Tolerated noise of the one-way marginals, as a share of the records. Where ``column_share`` leaves more, they are measured again, more
         exactly, for at most seven tenths of the budget in all. Zero never measures them again. By default they are measured again where the noise of all columns together is large: every
@@ -189,7 +178,7 @@ class Sift(Synthesizer):
     )
 
     workload: Workload | None = None
-    column_share: float = 0.1
+    column_share: float | None = None
     gap_share: float | None = None
     column_noise: float | None = None
     pair_share: float | None = None
@@ -203,11 +192,11 @@ class Sift(Synthesizer):
 
     def __post_init__(self) -> None:
         share = self.pair_share
-        together = self.column_share + 2 * self._largest_gap_share() + self.certify
+        largest = _LARGER_COLUMN_SHARE if self.column_share is None else self.column_share
+        together = largest + 2 * self._largest_gap_share() + self.certify
+        given = [name for name in ("column_share", "gap_share") if getattr(self, name) is not None]
         refuse(
-            shares(
-                self, "column_share", "measure_share", *(["gap_share"] if self.gap_share is not None else [])
-            ),
+            shares(self, "measure_share", *given),
             shares(self, "certify", zero=True),
             []
             if together < 1
@@ -234,15 +223,26 @@ class Sift(Synthesizer):
         by_pairs = _MODEL_MB_PER_PAIR * math.comb(len(domain), 2)
         return min(_MOST_MODEL_MB, max(_MODEL_MB, by_pairs))
 
+    def _first_share(self, domain: Domain, accounting: Accounting) -> float:
+        """Return the share of the budget for the first look at the columns: a rule on public sizes and options."""
+        if self.column_share is not None:
+            return self.column_share
+        larger = (
+            accounting.name == "pure" or self.column_noise is not None or self._by_signs(domain, accounting)
+        )
+        return _LARGER_COLUMN_SHARE if larger else _COLUMN_SHARE
+
     def _largest_gap_share(self) -> float:
-        return _GAP_SHARES[1][1] if self.gap_share is None else self.gap_share
+        return _GAP_SHARES[-1][1] if self.gap_share is None else self.gap_share
 
     def _gap_share(self, accounting: Accounting, unit: Unit, total: float, pairs: int, rows: float) -> float:
         """Return the share of the budget for distances: more where they would be noisy, by public facts and a released number of rows."""
         if self.gap_share is not None:
             return self.gap_share
-        noise = self._distance_noise(accounting, unit, _GAP_SHARES[0][1] * total, max(1, pairs))
-        return _between(max(1e-9, _deviation(noise) / max(1.0, rows)), *_GAP_SHARES)
+        exact, usual, noisy = _GAP_SHARES
+        noise = self._distance_noise(accounting, unit, usual[1] * total, max(1, pairs))
+        relative = max(1e-9, normal_deviation(noise) / max(1.0, rows))
+        return _between(relative, exact, usual) if relative < usual[0] else _between(relative, usual, noisy)
 
     def _candidates(self, domain: Domain) -> tuple[list[Clique], list[Clique]]:
         """Return the pairs whose dependence is measured and the marginals that a round may choose: rules on public sizes."""
@@ -271,62 +271,21 @@ class Sift(Synthesizer):
         accounting = self.accounting(budget, schema, unit)
         if not self._by_signs(domain, accounting):
             return False
-        total = (1 - self.certify) * accounting.total(budget)
-        return self._signs_of_pairs(
-            accounting, unit, total, len(self._candidates(domain)[0]), rows, most=_HOPELESS
-        )
+        looks = self._sign_looks(domain, accounting, unit, (1 - self.certify) * accounting.total(budget))
+        return looks.see_pairs(len(self._candidates(domain)[0]), rows, most=_HOPELESS)
 
     def _by_signs(self, domain: Domain, accounting: Accounting) -> bool:
         """Tell whether sums of signs are measured instead of tables: a rule on public sizes and options.
 
         Under pure budgets they are not: there is no second look, since two measurements are worse than one for both costs.
         """
-        varied = sum(size > 1 for size in domain.sizes)
         usual = (self.gap_share, self.column_noise, self.pair_share, self.rounds, self.prior)
-        return (
-            max(domain.sizes) == 2
-            and 3 <= varied <= _MOST_SIGNS
-            and accounting.name != "pure"
-            and all(option is None for option in usual)
-        )
+        return of_two_values(domain) and accounting.name != "pure" and all(option is None for option in usual)
 
-    def _sums(self, domain: Domain, rows: float) -> SignSums:
-        """Return the sums of signs that the workload needs: of the largest marginals of up to three columns, and of their parts."""
+    def _sign_looks(self, domain: Domain, accounting: Accounting, unit: Unit, total: float) -> SignLooks:
+        """Return which sums of signs are measured for a cost."""
         workload = workload_for(self.workload, domain)
-        weights = workload.closure_weights()
-        named = {
-            tuple(name for name in clique if domain.size(name) > 1): weights[clique]
-            for clique in sorted(workload.closure(), key=len)
-            if len(clique) <= 3
-        }
-        within = {part for clique in named for k in range(1, len(clique)) for part in combinations(clique, k)}
-        largest = [clique for clique in named if clique and clique not in within]
-        return SignSums(largest, _importance(largest, named), rows=rows)
-
-    def _signs_of_pairs(
-        self,
-        accounting: Accounting,
-        unit: Unit,
-        total: float,
-        pairs: int,
-        rows: float,
-        *,
-        most: float = _SIGNS_DROWNED,
-    ) -> bool:
-        """Tell whether sums of signs would not drown in noise: by public facts and a released number of rows."""
-        if not pairs:
-            return False
-        noise = distance_noise(accounting, unit, _SIGNS_OF_PAIRS * total, pairs)
-        return _deviation(noise) <= most * max(1.0, rows) and can_be_drawn(noise, float(unit.histogram_l1))
-
-    def _signs_of_triples(
-        self, accounting: Accounting, unit: Unit, total: float, triples: int, rows: float
-    ) -> bool:
-        """Tell whether the sums of signs of triples are measured: by public facts and a released number of rows."""
-        if not triples:
-            return False
-        noise = distance_noise(accounting, unit, _SIGNS_OF_TRIPLES * total, triples)
-        return _deviation(noise) <= _SIGNS_HOPELESS * max(1.0, rows)
+        return SignLooks(domain=domain, workload=workload, accounting=accounting, unit=unit, total=total)
 
     def options(self) -> dict[str, Any]:
         """Return the options as plain values: of a prior only its number of rows and what tells it from others."""
@@ -361,11 +320,11 @@ class Sift(Synthesizer):
             return None
         share = self._gap_share(accounting, unit, total, pairs, rows)
         released = self._distance_noise(accounting, unit, share * total, pairs)
-        if _deviation(released) > _HOPELESS * max(1.0, rows) or not can_be_drawn(
+        if normal_deviation(released) > _HOPELESS * max(1.0, rows) or not can_be_drawn(
             released, float(unit.histogram_l1)
         ):
             return None
-        return _deviation(distance_noise(accounting, unit, 0.05 * total, pairs)) / max(1.0, rows)
+        return normal_deviation(distance_noise(accounting, unit, 0.05 * total, pairs)) / max(1.0, rows)
 
     def _later(self, relative: float, columns: int) -> tuple[float, int]:
         """Return the share of the rest that measures pairs, and the number of rounds.
@@ -402,11 +361,11 @@ class Sift(Synthesizer):
         if not found:
             return []
         noise = distance_noise(accounting, unit, gap_share * total, len(found))
-        return found if _deviation(noise) <= _HOPELESS * rows else []
+        return found if normal_deviation(noise) <= _HOPELESS * rows else []
 
     def expected_noise(self, schema: Schema, unit: Unit, accounting: Accounting, cost: float) -> float:
         """Return the deviation of a cell of a pair, if all pairs and as many triples are measured."""
-        rest = (1 - self.column_share - 2 * self._largest_gap_share()) * cost
+        rest = (1 - self._first_share(schema.domain, accounting) - 2 * self._largest_gap_share()) * cost
         pairs, triples = (math.comb(len(schema.domain), k) for k in (2, 3))
         number = max(1, pairs + min(pairs, triples))
         return total_deviation([(1, noise_for(accounting, unit, accounting.split(rest, [1.0] * number)[0]))])
@@ -423,13 +382,15 @@ class Sift(Synthesizer):
             accounting, unit, self.certify * whole, len(workload_for(self.workload, domain).cliques)
         )
         total = whole * (1 - self.certify)
-        columns = noises_by_size(accounting, unit, self.column_share * total, domain.sizes)
+        columns = noises_by_size(
+            accounting, unit, self._first_share(domain, accounting) * total, domain.sizes
+        )
         rows = 10_000.0 if schema.row_count is None else float(schema.row_count)
         about = "" if schema.row_count is not None else f" for {rows:,.0f} rows"
         relative = self._noise_share(accounting, unit, total, len(pairs), rows)
-        by_signs = self._by_signs(domain, accounting)
-        if by_signs and self._signs_of_pairs(accounting, unit, total, len(pairs), rows):
-            notes = self._notes_on_signs(domain, accounting, unit, total, rows, about)
+        looks = self._sign_looks(domain, accounting, unit, total)
+        if self._by_signs(domain, accounting) and looks.see_pairs(len(pairs), rows):
+            notes = looks.notes(rows, about)
         elif relative is None:
             notes = [
                 f"Then rounds of AIM{about}: the noise on dependences would be more than they are worth."
@@ -440,7 +401,7 @@ class Sift(Synthesizer):
             triples = self._triples(accounting, unit, cliques, domain, total, rows, gap_share)
             what = "independence" if self.prior is None else "independence and from the prior"
             scale = self._distance_noise(accounting, unit, gap_share * total, len(pairs)).scale
-            left = (1 - self.column_share - gap_share) * total
+            left = (1 - self._first_share(domain, accounting) - gap_share) * total
             best = noise_for(accounting, unit, (_first(accounting) or share if triples else share) * left)
             notes = [
                 f"Then the distance of {len(pairs)} pairs of columns from {what}, with noise of scale {scale:.4g} rows each.",
@@ -471,26 +432,6 @@ class Sift(Synthesizer):
             notes=tuple(notes),
         )
 
-    def _notes_on_signs(
-        self, domain: Domain, accounting: Accounting, unit: Unit, total: float, rows: float, about: str
-    ) -> list[str]:
-        """Say which sums of signs are measured."""
-        sums = self._sums(domain, rows)
-        notes = []
-        pairs, triples = len(sums.of(2)), len(sums.of(3))
-        looks = [(pairs, _SIGNS_OF_PAIRS, "pairs", "")]
-        if self._signs_of_triples(accounting, unit, total, triples, rows):
-            looks.append((triples, _SIGNS_OF_TRIPLES, "triples", about))
-        for number, share, what, when in looks:
-            scale = distance_noise(accounting, unit, share * total, number).scale
-            notes.append(
-                f"Then the sums of signs of {number} {what} of columns of two values, with noise of scale {scale:.4g} rows each{when}."
-            )
-        return [
-            *notes,
-            "Then those of columns, pairs and triples that are worth it once more, with what is left.",
-        ]
-
     # ------------------------------------------------------------------ fitting
 
     def _fit(self, curator: Curator, *, progress: Progress) -> Fitted:
@@ -509,8 +450,9 @@ class Sift(Synthesizer):
         measured = self._columns(curator, total)
         if self._by_signs(domain, accounting):
             rows = curator.rows.total if curator.rows.total is not None else estimate_total(measured)
-            if self._signs_of_pairs(accounting, unit, total, len(pairs), rows):
-                return self._learn_signs(curator, measured, rows, total, reserve, progress)
+            looks = self._sign_looks(domain, accounting, unit, total)
+            if looks.see_pairs(len(pairs), rows):
+                return self._learn_signs(curator, looks, measured, rows, reserve, progress)
         batches = [len(measured)]
         again = self._columns_again(curator, measured, total)
         if again:
@@ -596,7 +538,7 @@ class Sift(Synthesizer):
         """Release how far pairs of columns are from what would be known of them if they were not measured; return it without noise, in rows."""
         columns = learner.columns()
         found = compare(curator, self.prior, pairs, columns, cost)
-        noise = _deviation(self._distance_noise(curator.accounting, curator.unit, cost, len(pairs)))
+        noise = normal_deviation(self._distance_noise(curator.accounting, curator.unit, cost, len(pairs)))
         independent = without_noise(found.independent, noise)
         learner.from_independence = dict(zip(pairs, (independent + noise).tolist(), strict=True))
         if self.prior is None or found.public is None:
@@ -614,7 +556,9 @@ class Sift(Synthesizer):
         domain, accounting, unit = curator.domain, curator.accounting, curator.unit
         return curator.measure_many(
             curator.counts_many([(name,) for name in domain.names]),
-            noise=noises_by_size(accounting, unit, self.column_share * total, domain.sizes),
+            noise=noises_by_size(
+                accounting, unit, self._first_share(domain, accounting) * total, domain.sizes
+            ),
             purpose=f"measure {len(domain)} one-way marginals",
         )
 
@@ -628,108 +572,36 @@ class Sift(Synthesizer):
             curator,
             curator.counts_many([(name,) for name in domain.names]),
             cost=total,
-            spent=self.column_share * total,
+            spent=self._first_share(domain, accounting) * total,
             share=self._column_share(accounting, unit, domain, total, rows),
         )
-
-    # ------------------------------------------------------------------ columns of two values
 
     def _learn_signs(
         self,
         curator: Curator,
+        looks: SignLooks,
         measured: list[Measurement],
         rows: float,
-        total: float,
         reserve: float,
         progress: Progress,
     ) -> Fitted:
-        """Measure sums of signs of pairs and triples, then those worth it once more, and make a model of the tables that they say."""
-        domain, accounting = curator.domain, curator.accounting
-        workload = workload_for(self.workload, domain)
-        sums = self._sums(domain, rows)
-        names = {item.clique: item for item in measured}
-        columns = sums.of(1)
-        own = [names[sums.parts[place]] for place in columns]
-        differences = np.array([float(item.values[0] - item.values[1]) for item in own])
-        sums.learn(columns, differences, np.array([1 / (2 * item.variance) for item in own]))
-        statistics: list[Statistic] = []
+        """Measure sums of signs, and make a model of the tables that they say."""
         progress("pairs", 0.05)
-        pairs, triples = sums.of(2), sums.of(3)
-        if not self._signs_of_triples(accounting, curator.unit, total, len(triples), rows):
-            triples = triples[:0]
-        for places, share, what in (
-            (pairs, _SIGNS_OF_PAIRS, "pairs"),
-            (triples, _SIGNS_OF_TRIPLES, "triples"),
-        ):
-            if len(places):
-                even = np.ones(len(places))
-                purpose = f"measure the sums of signs of {len(places)} {what} of columns"
-                statistics.append(self._measure_signs(curator, sums, places, even, share * total, purpose))
-        left = curator.remaining - reserve
-        shares = sums.divide(self._sign_noise(curator, left).scale ** -2)
-        kept = np.flatnonzero(shares > _NEGLIGIBLE_SHARE * shares.sum() / len(shares))
-        purpose = f"measure {len(kept)} sums of signs again"
-        statistics.append(self._measure_signs(curator, sums, kept, shares[kept], left, purpose))
+        sums, statistics = looks.measure(curator, measured, rows, reserve=reserve)
         progress("final estimate", 0.2)
-        support = support_of(curator.schema)
-        room = self.max_model_mb
-        if room is None:  # what rules leave must fit, as planned
-            room = self.model_mb(domain) if support else _SIGNS_MODEL_MB
-        targets = [
-            Measurement(clique, table, "gaussian", max(0.5, deviation))
-            for clique, table, deviation in zip(sums.cliques, sums.tables(), sums.deviations(), strict=True)
-        ]
-        model = estimate(
-            domain,
-            targets,
-            total=sums.rows,
-            zeros=support,
-            max_cells=cells_of(room),
-            thorough=True,
-            if_too_large="local-consistency",
-        )
+        room = self.model_mb(curator.domain)  # what rules leave must fit, as planned
+        model = sums.fit(curator.schema, limit_mb=self.max_model_mb, ruled_mb=room)
         progress("asking the model", 0.9)
-        known = answer_each(model.marginals, self._candidates(domain)[1])
-        certificate = _certificate(curator, workload, known) if reserve > 0 else None
+        known = answer_each(model.marginals, self._candidates(curator.domain)[1])
+        certificate = _certificate(curator, looks.workload, known) if reserve > 0 else None
         progress("done", 1.0)
         return Fitted(
             model,
             measured,
-            workload=workload,
+            workload=looks.workload,
             history=RoundLog(planned=[len(measured)]).close(known, certificate=certificate),
             statistics=statistics,
         )
-
-    @staticmethod
-    def _sign_noise(curator: Curator, cost: float) -> Noise:
-        """Return the noise of one sum of signs at a cost."""
-        return scalar_noise(curator.accounting, cost, float(curator.unit.histogram_l1))
-
-    def _measure_signs(
-        self,
-        curator: Curator,
-        sums: SignSums,
-        places: npt.NDArray[np.int64],
-        shares: Array,
-        cost: float,
-        purpose: str,
-    ) -> Statistic:
-        """Measure sums of signs of columns and learn them.
-
-        Privacy
-        -------
-        In: private. Out: releasable. Each number adds, over the rows, a product of signs: a sum of the counts of a table with weights of one and minus one, which one row moves by 1
-        and a replaced one by at most 2 (:meth:`~understudy.curator.SealedCounts.sum`). All are charged together, each for its share of ``cost``, before noise is drawn.
-        """
-        cliques = [sums.parts[place] for place in places]
-        sealed = [
-            counts.sum(signs(len(clique)))
-            for clique, counts in zip(cliques, curator.counts_many(cliques), strict=True)
-        ]
-        noise = [self._sign_noise(curator, part) for part in curator.accounting.split(cost, shares.tolist())]
-        values = np.array(curator.measure_scalars(sealed, noise=noise, purpose=purpose))
-        sums.learn(places, values, np.array([kind.scale**-2 for kind in noise]))
-        return Statistic(purpose.removeprefix("measure ").removeprefix("the "), values, "mechanism")
 
     @staticmethod
     def _worth_noise(
@@ -747,7 +619,7 @@ class Sift(Synthesizer):
         return divide(
             gaps,
             np.array([curator.domain.cells(clique) for clique in cliques], dtype=np.float64),
-            np.asarray(_importance(cliques, weights)),
+            np.asarray(importance(cliques, weights)),
             one_cell=felt * expected_absolute_noise(noise_for(accounting, curator.unit, cost)),
             accounting=accounting,
             worth=worth,
@@ -785,7 +657,7 @@ class Sift(Synthesizer):
                     curator, triples, gaps, weights, part * left, felt=_FELT_TRIPLES, worth=_WORTH_TRIPLES
                 )
             else:
-                made = Division(np.zeros(len(gaps)), float(np.dot(_importance(triples, weights), gaps)))
+                made = Division(np.zeros(len(gaps)), float(np.dot(importance(triples, weights), gaps)))
             if best is None or made.error < best[0]:
                 best = made.error, part, made.shares
         assert best is not None
@@ -847,7 +719,7 @@ class Sift(Synthesizer):
         statistics.append(
             Statistic(f"distance from the model of {len(triples)} triples", values, "mechanism")
         )
-        return without_noise(values, _deviation(noise))
+        return without_noise(values, normal_deviation(noise))
 
     def _rounds(
         self,
@@ -934,15 +806,3 @@ def _noise_of_parts(triples: Sequence[Clique], found: Sequence[Measurement]) -> 
     return np.array(
         [math.sqrt(sum(own.get(pair, 0.0) for pair in combinations(clique, 2))) for clique in triples]
     )
-
-
-def _importance(cliques: Sequence[Clique], weights: Mapping[Clique, float]) -> list[float]:
-    """Return how much each marginal matters, one on average."""
-    own = [weights[clique] for clique in cliques]
-    usual = sum(own) / len(own)
-    return [weight / usual if usual > 0 else 1.0 for weight in own]
-
-
-def _deviation(noise: Noise) -> float:
-    """Return the standard deviation of normal noise with the same expected absolute value."""
-    return expected_absolute_noise(noise) * math.sqrt(math.pi / 2)

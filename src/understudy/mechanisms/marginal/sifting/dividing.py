@@ -5,6 +5,7 @@ Works on released numbers only.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,8 +14,9 @@ import numpy.typing as npt
 from understudy.mechanisms.allocation import direct_weights
 from understudy.mechanisms.graphs.privsyn import select_pairs, share_power
 from understudy.privacy import Accounting
+from understudy.schema import Clique
 
-__all__ = ["Division", "divide", "without_noise"]
+__all__ = ["Division", "divide", "importance", "without_noise"]
 
 Array = npt.NDArray[np.float64]
 
@@ -130,3 +132,10 @@ def without_noise(gaps: Array, noise: float) -> Array:
         own /= own.sum(axis=0)
         weights = (own.sum(axis=1, keepdims=True) + 0.5) / (len(gaps) + 0.5 * _KINDS)
     return np.asarray((own * posterior).sum(axis=0))
+
+
+def importance(cliques: Sequence[Clique], weights: Mapping[Clique, float]) -> list[float]:
+    """Return how much each marginal matters, one on average."""
+    own = [weights[clique] for clique in cliques]
+    usual = sum(own) / len(own)
+    return [weight / usual if usual > 0 else 1.0 for weight in own]
