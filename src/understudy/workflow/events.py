@@ -6,7 +6,6 @@ What is counted is not the rows but event records (:mod:`understudy.data.events`
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -36,7 +35,6 @@ from understudy.mechanisms.events import RegisterModel, event_mechanism, is_regi
 from understudy.mechanisms.multiple import share_of
 from understudy.mechanisms.registry import method as method_named
 from understudy.privacy import Budget, Ledger, Unit
-from understudy.privacy.facts import check_facts
 from understudy.schema import Schema
 from understudy.schema.entities import Entity, event_schema, level_problems, with_entity
 from understudy.schema.linked import Register, read_linked_file, read_register, register_package
@@ -44,7 +42,7 @@ from understudy.workflow.choice import workload_of
 from understudy.workflow.hold_out import divided, keep_hold_out
 from understudy.workflow.hold_out import hold_out_file as where_kept
 from understudy.workflow.paid import paid_work, work_facts
-from understudy.workflow.payment import ADVICE, Payment, check_before_reading
+from understudy.workflow.payment import PayingLedger, Payment
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -386,21 +384,13 @@ def synthesize_register(
     if not isinstance(given, Ledger) and given != "memory":
         evidence = [] if out is None else [Path(out), Path(out).absolute().parent]
         place = find_ledger(tables, name=name, ledger=given, evidence=evidence, another=payment.another)  # type: ignore[arg-type]
-    terms: dict[str, Any] = {"budget": budget, "unit": unit, "approximate_delta": planned.reserve}
-    new = place is not None and not place.path.exists()
     if place is not None:
         require_writable(place.path, what="ledger")
-        check_before_reading(
-            place,
-            owner,
-            payment.consent,
-            **terms,
-            table=name,
-            named=payment.table_name is not None,
-            advice=ADVICE,
-        )
-    elif isinstance(given, Ledger):
-        check_facts(given, owner, payment.consent)
+    paying = PayingLedger(
+        payment=payment, place=place, table=tables.name, budget=budget, unit=unit, reserve=planned.reserve
+    )
+    new = paying.is_new
+    paying.check(owner)
     paid_from = given.path if isinstance(given, Ledger) else None
     kept_at = where_kept(hold_out, hold_out_file, paid_from if place is None else place.path)
     division = divided(hold_out, tables, unit, kept_at)
@@ -431,17 +421,10 @@ def synthesize_register(
         later=[fit.options() for fit in planned.fits[1:]],
         **({} if division is None else {"hold_out": division.fingerprint()}),
     )
-    with contextlib.ExitStack() as stack:
-        if place is not None:
-            opened = place.opened(**terms, table=name, named=payment.table_name is not None, advice=ADVICE)
-            ledger = stack.enter_context(opened)
-        elif isinstance(given, Ledger):
-            ledger = given
-        else:
-            ledger = stack.enter_context(Ledger.in_memory(**terms, table=name))
-        work = stack.enter_context(
-            paid_work(ledger, facts, unfinished=payment.unfinished, owner=owner, consent=payment.consent)
-        )
+    with (
+        paying.opened() as ledger,
+        paid_work(ledger, facts, unfinished=payment.unfinished, owner=owner, consent=payment.consent) as work,
+    ):
         parts = {table: (fit, read[table]) for table, fit in zip(register.events, planned.fits, strict=True)}
         share = planned.share
         if plain_addition(ledger):

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from understudy.curator import remember_measured, require_measured, table_facts
+from understudy.curator import remember_measured, table_facts
 from understudy.data.output import require_apart, require_writable
 from understudy.discovery import Discovery, DiscoveryPlan, NothingDiscovered
 from understudy.errors import UsageError
 from understudy.ledgers import LedgerPlace
 from understudy.mechanisms import Progress, no_progress
 from understudy.privacy import Budget, Ledger, Unit
-from understudy.privacy.facts import Facts, check_facts
 from understudy.privacy.invariants import NO_CONSENT, Consent
 from understudy.privacy.ledger.ledger import LedgerGuarantee
 from understudy.schema import Schema
 from understudy.workflow.measuring import Discover, ask_about_people, discovering
 from understudy.workflow.paid import Unfinished, paid_work
-from understudy.workflow.payment import ADVICE, Payment, check_before_reading, name_of
+from understudy.workflow.payment import PayingLedger, Payment, name_of
 
 __all__ = ["Learnt", "PlannedDiscovery", "discover_schema", "plan_discover"]
 
@@ -97,8 +95,16 @@ class PlannedDiscovery:
         """
         payment = self.payment
         owner = table_facts(self.stand_in, unit=self.unit, **self.reading)
-        new = self.place is not None and not self.place.path.exists()
-        self._check(owner)
+        paying = PayingLedger(
+            payment=payment,
+            place=self.place,
+            table=name_of(self.table),
+            budget=self.budget,
+            unit=self.unit,
+            reserve=self.reserve,
+        )
+        new = paying.is_new
+        paying.check(owner, measured=self.step.given_columns)
         progress("reading", 0.0)
         entries = self.step.read(self)
         facts = {
@@ -109,7 +115,7 @@ class PlannedDiscovery:
             "budget": self.budget.to_dict(),
         }
         with (
-            self._ledger() as ledger,
+            paying.opened() as ledger,
             paid_work(
                 ledger, facts, unfinished=payment.unfinished, owner=owner, consent=payment.consent
             ) as work,
@@ -149,35 +155,6 @@ class PlannedDiscovery:
     def names(self) -> Sequence[str] | None:
         """Of the columns of a CSV file without a header."""
         return self.reading["names"]  # type: ignore[no-any-return]
-
-    def _check(self, owner: Facts) -> None:
-        if self.place is not None:
-            given = self.step.given_columns
-            check_before_reading(self.place, owner, self.payment.consent, measured=given, **self._terms)
-        elif isinstance(self.payment.ledger, Ledger):
-            check_facts(self.payment.ledger, owner, self.payment.consent)
-            require_measured(self.payment.ledger, self.step.given_columns)
-
-    @property
-    def _terms(self) -> dict[str, Any]:
-        name = self.payment.table_name
-        return {
-            "budget": self.budget,
-            "unit": self.unit,
-            "table": name or name_of(self.table),
-            "named": name is not None,
-            "approximate_delta": self.reserve,
-            "advice": ADVICE,
-        }
-
-    @contextlib.contextmanager
-    def _ledger(self) -> Iterator[Ledger]:
-        if self.place is not None:
-            with self.place.opened(**self._terms) as ledger:
-                yield ledger
-        else:
-            assert isinstance(self.payment.ledger, Ledger)
-            yield self.payment.ledger
 
 
 def plan_discover(

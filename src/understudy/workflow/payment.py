@@ -2,34 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from understudy.curator import require_measured, require_unmeasured
 from understudy.data import Database
 from understudy.data.identity import table_file
 from understudy.data.linked import LinkedTables
 from understudy.ledgers import LedgerPlace, find_ledger
-from understudy.privacy import Ledger
+from understudy.privacy import Budget, Ledger, Unit
 from understudy.privacy.facts import Facts, check_facts
 from understudy.privacy.invariants import NO_CONSENT, Consent
 from understudy.schema import Column
 from understudy.workflow.paid import Unfinished
 
-if TYPE_CHECKING:
-    pass
+__all__ = ["PayingLedger", "Payment", "name_of"]
 
-__all__ = [
-    "ADVICE",
-    "Payment",
-    "check_before_reading",
-    "name_of",
-]
-
-ADVICE = (
+_ADVICE = (
     "Use the ledger of this table (--ledger), name the table as the ledger does (--table-name), or give it a ledger of its own (--ledger FILE, with "
     "--another-ledger if this table has one already: then what the two promise adds up)."
 )
@@ -103,13 +96,66 @@ def name_of(table: Any) -> str:
     return "table" if file is None else file.name
 
 
-def check_before_reading(
-    place: LedgerPlace, facts: Facts, consent: Consent, *, measured: Sequence[Column] = (), **terms: Any
-) -> None:
-    """Refuse facts that an existing ledger does not know, before a record is read: what does not fit is an answer too."""
-    if place.path.exists():
-        with place.opened(**terms) as ledger:
-            check_facts(ledger, facts, consent)
-            require_measured(ledger, measured)
-    else:
-        require_unmeasured(measured)
+@dataclass(frozen=True, kw_only=True)
+class PayingLedger:
+    """The ledger that pays for one piece of work: what is compared with it before a record is read, and on which terms it is opened.
+
+    Attributes
+    ----------
+    payment, place
+        What was asked for, and where the ledger is or will be: None for one in memory or one that is open already.
+    table
+        Name of the table, unless the payment has another for it.
+    budget, unit
+        The total of a new ledger, and who is protected.
+    reserve
+        Delta that a new ledger sets aside for events with a delta of their own.
+    """
+
+    payment: Payment
+    place: LedgerPlace | None
+    table: str
+    budget: Budget
+    unit: Unit
+    reserve: float = 0.0
+
+    @property
+    def is_new(self) -> bool:
+        """Whether a file will be made for it."""
+        return self.place is not None and not self.place.path.exists()
+
+    def check(self, facts: Facts, *, measured: Sequence[Column] = ()) -> None:
+        """Refuse facts that an existing ledger does not know, before a record is read: what does not fit is an answer too.
+
+        Parameters
+        ----------
+        facts
+            What the owner of the table declares.
+        measured
+            Columns whose facts may be measurements: they are good for the ledger that paid for them.
+        """
+        if self.is_new:
+            require_unmeasured(measured)
+        elif self.place is not None or isinstance(self.payment.ledger, Ledger):
+            with self.opened() as ledger:
+                check_facts(ledger, facts, self.payment.consent)
+                require_measured(ledger, measured)
+
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[Ledger]:
+        """Open the ledger; one that was handed over stays open."""
+        named, given = self.payment.table_name, self.payment.ledger
+        terms: dict[str, Any] = {
+            "budget": self.budget,
+            "unit": self.unit,
+            "table": named or self.table,
+            "approximate_delta": self.reserve,
+        }
+        if self.place is not None:
+            with self.place.opened(**terms, named=named is not None, advice=_ADVICE) as ledger:
+                yield ledger
+        elif isinstance(given, Ledger):
+            yield given
+        else:
+            with Ledger.in_memory(**terms) as ledger:
+                yield ledger

@@ -21,7 +21,7 @@ from understudy.privacy.invariants import NO_CONSENT, Consent
 from understudy.privacy.ledger.ledger import LedgerGuarantee
 from understudy.schema import Schema
 from understudy.schema.spreadsheets import formula_warnings
-from understudy.workflow.payment import ADVICE, Payment, check_before_reading
+from understudy.workflow.payment import PayingLedger, Payment
 
 if TYPE_CHECKING:
     from understudy.release.accounted import AccountedMeasure
@@ -366,19 +366,12 @@ def measure_errors(
     )
     for note in place.notes:
         notify(note)
-    terms: dict[str, Any] = {
-        "budget": budget,
-        "unit": unit,
-        "table": payment.table_name or real.name,
-        "named": payment.table_name is not None,
-        "approximate_delta": 0.0,
-        "advice": ADVICE,
-    }
-    check_before_reading(place, facts, payment.consent, measured=schema.columns, **terms)
+    paying = PayingLedger(payment=payment, place=place, table=real.name, budget=budget, unit=unit)
+    paying.check(facts, measured=schema.columns)
     records = read_table(
         real, schema, id_column=unit.id_column, separator=separator, encoding=encoding, names=names
     )
-    with place.opened(**terms) as ledger:
+    with paying.opened() as ledger:
         curator = Curator(records, unit=unit, ledger=ledger, consent=payment.consent)
         remember_facts(ledger, facts, payment.consent)
         errors = tuple(accounted_measures(curator, made, budget))

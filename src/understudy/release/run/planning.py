@@ -407,32 +407,21 @@ def plan_release(
             replace(item, needs=re.sub(r"\brows\b", "event records", item.needs)) for item in criteria
         )
     models = _models(spec, usable, n) if with_models else ()
-    shares, selection = spec.shares, spec.shares.selection
+    shares = spec.shares
     warnings = _warnings(spec, criteria, usable, n) if with_models else ()
     test = slack_test(spec, schema)
     threshold = None
     if test is not None:
         threshold = test.threshold(epsilon=shares.acceptance, false_accept=spec.false_accept, unit=spec.unit)
     return ReleasePlan(
-        name=spec.name,
-        guarantee=f"{shares.promise.describe()} for {spec.protects}",
-        condition=spec.condition().text,
-        budget=_describe_budget(shares),
-        accounting=shares.accounting,
-        selection=shares.attempts.describe(),
-        argument="the parts of one attempt add up" if selection is None else selection.argument,
-        single=shares.single,
+        **_promised(spec),
         rows=n,
-        row_count=spec.row_count.words(),
         acceptance=_describe_acceptance(spec, threshold),
         slack_threshold=threshold,
         configurations=len(usable),
         left_out=(*spec.left_out, *refused),
         criteria=criteria,
         models=models,
-        attempts=tuple(
-            (p, shares.attempts.expected(p), shares.attempts.success(p)) for p in (0.1, 0.5, 0.8, 0.95)
-        ),
         memory_megabytes=_memory(spec, models, n) if with_models else None,
         seconds_per_attempt=_seconds(models, n) if with_models else None,
         warnings=warnings,
@@ -455,21 +444,13 @@ def _plan_parts(
     own = [item for item in spec.configurations if item.name not in {name for name, _ in refused}]
     known = [plan.memory_megabytes for plan in each if plan.memory_megabytes is not None]
     seconds = [plan.seconds_per_attempt for plan in each if plan.seconds_per_attempt is not None]
-    shares, selection = spec.shares, spec.shares.selection
+    shares = spec.shares
     warnings = list(dict.fromkeys(warning for plan in each for warning in plan.warnings))
     if not shares.single and shares.attempts.name == "unlimited":
         warnings.append(_ENDLESS)
     return replace(
         first,
-        name=spec.name,
-        guarantee=f"{shares.promise.describe()} for {spec.protects}",
-        condition=spec.condition().text,
-        budget=_describe_budget(shares),
-        accounting=shares.accounting,
-        selection=shares.attempts.describe(),
-        argument="the parts of one attempt add up" if selection is None else selection.argument,
-        single=shares.single,
-        row_count=spec.row_count.words(),
+        **_promised(spec),
         acceptance=" ".join(f"{table}: {plan.acceptance}" for table, plan in plans.items()),
         slack_threshold=None,
         configurations=len(own),
@@ -480,13 +461,29 @@ def _plan_parts(
             for table, plan in plans.items()
             for model in plan.models
         ),
-        attempts=tuple(
-            (p, shares.attempts.expected(p), shares.attempts.success(p)) for p in (0.1, 0.5, 0.8, 0.95)
-        ),
         memory_megabytes=max(known) if known else None,
         seconds_per_attempt=round(sum(seconds), 1) if seconds else None,
         warnings=tuple(warnings),
     )
+
+
+def _promised(spec: Spec) -> dict[str, Any]:
+    """Return what a plan says of a specification as a whole, whatever it plans of it: promise, budget, selection and attempts."""
+    shares, selection = spec.shares, spec.shares.selection
+    return {
+        "name": spec.name,
+        "guarantee": f"{shares.promise.describe()} for {spec.protects}",
+        "condition": spec.condition().text,
+        "budget": _describe_budget(shares),
+        "accounting": shares.accounting,
+        "selection": shares.attempts.describe(),
+        "argument": "the parts of one attempt add up" if selection is None else selection.argument,
+        "single": shares.single,
+        "row_count": spec.row_count.words(),
+        "attempts": tuple(
+            (p, shares.attempts.expected(p), shares.attempts.success(p)) for p in (0.1, 0.5, 0.8, 0.95)
+        ),
+    }
 
 
 def _describe_budget(shares: Shares) -> str:

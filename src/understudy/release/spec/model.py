@@ -12,7 +12,7 @@ from functools import cache, reduce
 from operator import or_
 from typing import Annotated, Any, Literal, Union
 
-from pydantic import Field, TypeAdapter, WithJsonSchema, create_model
+from pydantic import Field, TypeAdapter, create_model
 
 from understudy.data import Derived
 from understudy.privacy import Budget, Unit
@@ -33,33 +33,12 @@ from understudy.release.spec.reading import PublisherPart, ReadingPart
 from understudy.release.spec.source import SimulatePart
 from understudy.schema import Schema
 from understudy.schema.entities import USUAL_RECORDS
-from understudy.schema.files.schema_file import described
+from understudy.schema.files.schema_file import RuleText, described
 
 __all__ = ["EpsilonPart", "ProjectionModel", "SpecPart", "json_schema", "projection_part", "spec_part"]
 
 _IN_FACTS = ("source", "schema", "unit")
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9 ._-]*$"
-
-Rule = Annotated[
-    Any,
-    WithJsonSchema(
-        {
-            "anyOf": [
-                {"type": "string"},
-                {
-                    "type": "object",
-                    "additionalProperties": False,
-                    "required": ["rule"],
-                    "properties": {
-                        "rule": {"type": "string"},
-                        "straddle": {"enum": ["allow", "forbid", "edges", "values"]},
-                        "description": {"type": "string"},
-                    },
-                },
-            ]
-        }
-    ),
-]
 
 
 class EpsilonPart(Part):
@@ -421,8 +400,10 @@ class SpecPart(Part):
     )
     unit: Literal["add-remove", "replace-one"] | _UnitPart = Field(description="Who is protected.")
     public: _PublicPart = Field(_PublicPart(), description="What is public knowledge.")  # type: ignore[call-arg]
-    cleaning: list[Rule] = Field([], description="Rules raw records must obey; others are left out (4.8.1).")
-    constraints: list[Rule] = Field([], description="Rules synthetic records must obey (4.8.2).")
+    cleaning: list[RuleText] = Field(
+        [], description="Rules raw records must obey; others are left out (4.8.1)."
+    )
+    constraints: list[RuleText] = Field([], description="Rules synthetic records must obey (4.8.2).")
     transformations: dict[str, dict[str, dict[str, AnyValue] | None]] = Field(
         {}, description="For a column: names of alternatives, each with the facts it replaces in the schema."
     )

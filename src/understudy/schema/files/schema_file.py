@@ -255,7 +255,7 @@ COLUMN_PARTS: dict[str, type[_ColumnPart]] = {
     "real": _RealPart,
     "date": _DatePart,
 }
-_RuleText = Annotated[
+RuleText = Annotated[
     Any,
     WithJsonSchema(
         {
@@ -275,6 +275,7 @@ _RuleText = Annotated[
         }
     ),
 ]
+"""A rule, as a schema or a specification writes it."""
 
 
 _TABLE_OF_VALUES: dict[str, Any] = {"type": "object", "additionalProperties": _PLAIN_VALUE}
@@ -516,10 +517,10 @@ class SchemaPart(_Part):
     columns: list[_AnyColumn] = Field(
         description="The columns, in order.", min_length=1, max_length=MAX_COLUMNS
     )
-    constraints: list[_RuleText] = Field(
+    constraints: list[RuleText] = Field(
         [], description="Rules every record obeys as far as its bins say.", max_length=MAX_CONSTRAINTS
     )
-    rules: list[_RuleText] = Field(
+    rules: list[RuleText] = Field(
         [], description="Rules that the values of every synthetic record obey.", max_length=MAX_CONSTRAINTS
     )
     determines: _Determines = Field(

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from understudy._html import html_lines
-from understudy.curator import require_measured, table_facts
+from understudy.curator import table_facts
 from understudy.data import Table, read_table
 from understudy.data.events import read_events
 from understudy.data.holdout import HoldOut
@@ -26,8 +25,6 @@ from understudy.mechanisms import (
     no_progress,
 )
 from understudy.mechanisms.events import RegisterModel
-from understudy.privacy import Ledger
-from understudy.privacy.facts import check_facts
 from understudy.privacy.guarantee import ALSO_MEASURED
 from understudy.privacy.ledger.ledger import LedgerGuarantee
 from understudy.progress import Phases
@@ -42,7 +39,7 @@ from understudy.workflow.measuring import (
     run_steps,
 )
 from understudy.workflow.paid import paid_work, work_facts
-from understudy.workflow.payment import ADVICE, Payment, check_before_reading, name_of
+from understudy.workflow.payment import PayingLedger, Payment, name_of
 from understudy.workflow.synthesis.fits import Fit
 
 if TYPE_CHECKING:
@@ -182,12 +179,16 @@ class PlannedSynthesis:
         owner = table_facts(
             fit.schema, unit=fit.unit, separator=fit.separator, encoding=fit.encoding, names=fit.names
         )
-        new = self.place is not None and not self.place.path.exists()
-        if self.place is not None:
-            check_before_reading(self.place, owner, payment.consent, measured=self._declared, **self._terms)
-        elif isinstance(payment.ledger, Ledger):
-            check_facts(payment.ledger, owner, payment.consent)
-            require_measured(payment.ledger, self._declared)
+        paying = PayingLedger(
+            payment=payment,
+            place=self.place,
+            table=name_of(fit.table),
+            budget=fit.budget,
+            unit=fit.unit,
+            reserve=self.reserve,
+        )
+        new = paying.is_new
+        paying.check(owner, measured=self._declared)
         phases = Phases(
             progress, {"reading": 1.0, "fitting": 6.0, **({} if delivery is None else {"rows": 4.0})}
         )
@@ -221,7 +222,7 @@ class PlannedSynthesis:
             facts |= {"method": f"chosen by rule {CHOICE_RULE} for the measured schema", "options": {}}
         many = None
         with (
-            self._ledger() as ledger,
+            paying.opened() as ledger,
             paid_work(
                 ledger, facts, unfinished=payment.unfinished, owner=owner, consent=payment.consent
             ) as work,
@@ -314,32 +315,3 @@ class PlannedSynthesis:
         return replace(
             model, provenance=replace(model.provenance, budget=self.fit.budget, condition=condition)
         )
-
-    @property
-    def _terms(self) -> dict[str, Any]:
-        """On which terms the ledger is opened."""
-        name = self.payment.table_name
-        return {
-            "budget": self.fit.budget,
-            "unit": self.fit.unit,
-            "table": name or name_of(self.fit.table),
-            "named": name is not None,
-            "approximate_delta": self.reserve,
-            "advice": ADVICE,
-        }
-
-    @contextlib.contextmanager
-    def _ledger(self) -> Iterator[Ledger]:
-        """Open the ledger that pays; one that was handed over stays open."""
-        given = self.payment.ledger
-        if self.place is not None:
-            with self.place.opened(**self._terms) as ledger:
-                yield ledger
-        elif isinstance(given, Ledger):
-            yield given
-        else:
-            name = name_of(self.fit.table)
-            with Ledger.in_memory(
-                budget=self.fit.budget, unit=self.fit.unit, table=name, approximate_delta=self.reserve
-            ) as ledger:
-                yield ledger
