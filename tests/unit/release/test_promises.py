@@ -118,7 +118,7 @@ def test_documents_do_not_say_that_nothing_was_read_before(tmp_path: Path) -> No
     """A release after a rejected one: its specification may have been written in the light of that one."""
     ledger = tmp_path / "l.ledger"
     strict = small_spec(acceptance__criteria__0__threshold=1e-6, **TOLERANT)
-    terms = {"unit": strict.unit, "table": strict.source.table or strict.name}
+    terms: dict[str, Any] = {"unit": strict.unit, "table": strict.source.table or strict.name}
     with Ledger.create(ledger, budget=PureDP(300.0), **terms):
         pass
     rejected = run_release(strict, ledger=ledger, source=people())
