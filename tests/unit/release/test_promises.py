@@ -107,6 +107,7 @@ def test_a_promise_about_records_says_that_somebody_with_several_is_promised_les
     outcome = run_release(small_spec(**TOLERANT), ledger=tmp_path / "l.ledger", source=people())
     assert isinstance(outcome, ReleaseResult)
     said = documents(outcome, tmp_path / "bundle")
+    assert "about this release alone" in said["anonymisation.html"]
     for name in FOR_PEOPLE:
         assert "about one record" in said[name], name
         assert "every epsilon counts twice" in said[name], name
