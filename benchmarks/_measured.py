@@ -179,6 +179,7 @@ RUNS = (
     _run("faults", "trust.faults"),
     _run("kills", "trust.faults", "--kills"),
     _run("fuzz", "trust.fuzz"),
+    _run("fuzz-newer", "trust.fuzz", "hold-out statement dictionary agreement linked"),
     _run("neighbours", "releases.neighbours"),
 )
 """In this order: the ones that most pages quote first, the ones that take hours last."""

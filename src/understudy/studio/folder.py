@@ -72,10 +72,9 @@ def _require_description(root: Path, path: Path, deep: int) -> None:
     except OSError:
         return  # whoever reads it says why it cannot be read
     if len(content) <= MAX_TEXT_BYTES and any(word in content for word in _NAMING):
-        kind = "json" if path.suffix.lower() == ".json" else "yaml"
-        require_inside(
-            root, parse_plain(Folder.text(content, path.name), format=kind), path.parent, deep=deep
-        )
+        text, is_json = Folder.text(content, path.name), path.suffix.lower() == ".json"
+        plain = parse_plain(text, format="json" if is_json else "yaml")
+        require_inside(root, plain, path.parent, deep=deep)
 
 
 def _named(plain: Any) -> Iterator[str]:

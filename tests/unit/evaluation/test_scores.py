@@ -18,7 +18,7 @@ from understudy.evaluation.levels import Levels
 from understudy.evaluation.prediction import _Task
 from understudy.evaluation.scores import MOST_VALUES, column_views, distances, expected_distance, triples_of
 from understudy.schema import Schema
-from understudy.schema.entities import EventColumns
+from understudy.schema.entities import Entity, EventColumns
 
 SCHEMA = Schema.parse(
     """
@@ -167,7 +167,7 @@ def test_records_are_shown_by_no_repr() -> None:
     schema = Schema.parse("columns: [{name: a, kind: integer, minimum: 0, maximum: 99999}]")
     records = np.full((3, 1), 71_717)
     both = Comparison(schema, records, records)
-    parts = EventColumns.of(replace(schema, entity={"id": "who"}))
+    parts = EventColumns.of(replace(schema, entity=Entity("who")))
     levels = Levels(parts, both, both, (71717.0, 71717.0), (71717.0, 71717.0))
     task = _Task(both, "a", records, records, records, records, records, 0)
     for shown in (both, Options(holdout=records, levels=levels), levels, task):

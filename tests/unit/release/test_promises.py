@@ -107,6 +107,7 @@ def test_a_promise_about_records_says_that_somebody_with_several_is_promised_les
     outcome = run_release(small_spec(**TOLERANT), ledger=tmp_path / "l.ledger", source=people())
     assert isinstance(outcome, ReleaseResult)
     said = documents(outcome, tmp_path / "bundle")
+    assert "about this release alone" in said["anonymisation.html"]
     for name in FOR_PEOPLE:
         assert "about one record" in said[name], name
         assert "every epsilon counts twice" in said[name], name
@@ -118,7 +119,7 @@ def test_documents_do_not_say_that_nothing_was_read_before(tmp_path: Path) -> No
     """A release after a rejected one: its specification may have been written in the light of that one."""
     ledger = tmp_path / "l.ledger"
     strict = small_spec(acceptance__criteria__0__threshold=1e-6, **TOLERANT)
-    terms = {"unit": strict.unit, "table": strict.source.table or strict.name}
+    terms: dict[str, Any] = {"unit": strict.unit, "table": strict.source.table or strict.name}
     with Ledger.create(ledger, budget=PureDP(300.0), **terms):
         pass
     rejected = run_release(strict, ledger=ledger, source=people())

@@ -350,7 +350,8 @@ def _anonymisation(facts: OfficeFacts) -> Page:
                 ),
                 Text(
                     "The bounds on this page follow from the guarantee by proof: they hold whatever somebody knows "
-                    "already, whatever is published elsewhere, and however the rows are analysed."
+                    "already, whatever is published about others elsewhere, and however the rows are analysed. They are about this release alone: where there are further "
+                    "releases of the same records, what all of them promise adds up, and the chances grow with it."
                 ),
                 *_by_record(facts),
                 Text("Whether that makes the table anonymous information in the sense of the law is a question for people, and is asked at the end."),
