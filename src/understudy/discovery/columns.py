@@ -67,7 +67,7 @@ _CODES = 24
 _CYCLES = ((1, 7), (1, 12), (0, 23), (1, 31), (1, 53), (0, 59))
 """Ranges of whole numbers that calendars and clocks have."""
 _IDLE, _HIDDEN, _NOTHING = 0.25, 0.1, 0.005
-"""A calendar of which more than the first share holds nothing is not what the numbers of a column are, whatever its name says, if no more than the second share of the rows can be
+"""A calendar of more than 31 parts of which more than the first share holds nothing is not what the numbers of a column are, whatever its name says, if no more than the second share of the rows can be
 hidden there; so few of the rows are nothing."""
 _SENTINELS = (-9.0, -99.0, -999.0, -9999.0)
 """Numbers that stand for a missing entry where no other number is negative."""
@@ -342,7 +342,7 @@ def _ranges_found(
             # nobody is -99 years old, whether or not the noise hides that some are said to be
             shared = {"missing_text": ""} | shared | {"missing": True}
             shared["missing_values"] = (*shared.get("missing_values", ()), *map(int, _SENTINELS))
-        if is_age and 1 < ranges.edges[0] <= _CHILD and not ranges.below:
+        if is_age and 0 < ranges.edges[0] <= _CHILD and not ranges.below:
             ranges = replace(ranges, edges=(Decimal(0), *ranges.edges))
         if is_age and not ranges.above and ranges.edges[-2] < 100 < ranges.edges[-1]:
             ranges = replace(ranges, edges=(*ranges.edges[:-1], Decimal(100), ranges.edges[-1]))
@@ -491,7 +491,8 @@ def _cycle_column(
     hidden = 2 * float((descent.sigma[idle] ** 2).sum()) ** 0.5
     held = float(descent.counts[idle].sum())
     if (
-        len(idle) > _IDLE * (high - low + 1)
+        high - low >= 31
+        and len(idle) > _IDLE * (high - low + 1)
         and hidden <= _HIDDEN * rows
         and held <= max(hidden, _NOTHING * rows)
     ):

@@ -307,13 +307,17 @@ def _ask_again(
 ) -> dict[str, ReleasedKeys]:
     """Ask once more, with less noise, for the texts of columns of which rows are left, and put both answers together.
 
-    What the other columns of text do not need is divided among those whose frequent texts hold a part of them; columns of which next to nothing was released spend their own.
+    Half of what the other columns of text have spared is divided among those whose frequent texts hold a part of them; columns of which next to nothing was released spend their own.
+    The other columns spend the rest themselves: a text of few rows may be left although the first look explains nearly all.
     """
     full = sum(hidden.values())
-    left = sum((Fraction(cost) for name, cost in spared.items() if name not in hidden), Fraction(0))
+    given = Fraction(1, 2) if full else Fraction(0)
+    left = given * sum((Fraction(cost) for name, cost in spared.items() if name not in hidden), Fraction(0))
     costs = {
-        name: float_down(Fraction(spared[name]) + (left / full if worth else 0))
-        for name, worth in hidden.items()
+        name: float_down(
+            Fraction(cost) * (1 if name in hidden else 1 - given) + (left / full if hidden.get(name) else 0)
+        )
+        for name, cost in spared.items()
     }
     names = [name for name, cost in costs.items() if cost > 0]
     if not names:
