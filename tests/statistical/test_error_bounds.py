@@ -339,6 +339,7 @@ def test_intervals_from_sums_of_signs_cover_pairs_and_triples(seed: int, public:
     guess = pair + np.array([[30.0, -10.0], [-40.0, 20.0]])
     distance = float(np.abs(pair - guess).sum())
     misses = {told: np.zeros(4, dtype=int) for told in (1.0, 0.5)}
+    widest = 0.0
     for _ in range(REPEATS):
         for told, missed in misses.items():
             evidence = two_looks(generator, told=told, public=public)
@@ -348,6 +349,7 @@ def test_intervals_from_sums_of_signs_cover_pairs_and_triples(seed: int, public:
             assert cell is not None
             assert count is not None
             assert triple is not None
+            widest = max(widest, float(cell.width.max()))
             found = Bounder(evidence, BETA).bound(("a", "b"), guess)
             assert (found.kind, found.basis) == ("supported", "measured")
             missed += [
@@ -358,5 +360,9 @@ def test_intervals_from_sums_of_signs_cover_pairs_and_triples(seed: int, public:
             ]
     assert not any(too_many(int(count)) for count in misses[1.0])
     assert all(too_many(int(count)) for count in misses[0.5][:3])
+<<<<<<< HEAD
     assert cell is not None
     assert cell.width.max() < 0.1 * pair.sum()  # an interval that says everything covers, too
+=======
+    assert widest < 0.1 * pair.sum()  # an interval that says everything covers, too
+>>>>>>> sift

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
+import zipfile
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -15,8 +18,8 @@ from hypothesis import strategies as st
 from understudy.curator import Curator
 from understudy.data import LocalTable
 from understudy.engine.distributions.patched import PatchedModel
-from understudy.errors import BudgetError
-from understudy.marginals import Workload, all_kway, count_codes
+from understudy.errors import BudgetError, ModelFileError
+from understudy.marginals import SumsOfSigns, Workload, all_kway, count_codes
 from understudy.mechanisms import Model, create
 from understudy.mechanisms.marginal.fields import nearer
 from understudy.mechanisms.marginal.sift import Sift
@@ -533,6 +536,50 @@ def test_pairs_and_triples_have_supported_intervals_that_a_file_keeps(tmp_path: 
     bounds = model.uncertainty.error_bounds([pairs[0], triple])
     assert bounds["kind"].tolist() == ["supported", "supported"]
     assert (bounds["bound"] < 0.5).all()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"cliques": []},
+        {"cliques": [["c0", "nobody"]]},
+        {"cliques": [["c0", "c1"]] * 3},
+        {"cliques": [["three"], ["c0", "c1"], ["c0"]]},
+        {"planned": None, "cliques": None},
+    ],
+    ids=["none", "unknown", "twice", "three-values", "no-list"],
+)
+def test_files_with_wrong_sums_of_signs_are_refused(tmp_path: Path, wrong: dict[str, Any]) -> None:
+    """A file of a model of which one column has three values, with three sums of signs of the others."""
+    right = SumsOfSigns(
+        "sums of signs",
+        np.zeros(3),
+        "mechanism",
+        cliques=(("c0",), ("c1",), ("c0", "c1")),
+        scales=np.ones(3),
+    )
+    private = LocalTable(
+        schema({"c0": 2, "c1": 2, "three": 3}),
+        {name: np.zeros(50, dtype=np.uint8) for name in ("c0", "c1", "three")},
+    )
+    model, _ = fit(private, ZCDP(1.0), "independent")
+    replace(model, statistics=(right,)).save(tmp_path / "right")
+    (kept,) = Model.load(tmp_path / "right").statistics
+    assert isinstance(kept, SumsOfSigns)
+    assert (kept.cliques, kept.planned) == (right.cliques, False)
+    with (
+        zipfile.ZipFile(tmp_path / "right") as source,
+        zipfile.ZipFile(tmp_path / "wrong", "w") as target,
+    ):
+        for name in source.namelist():
+            content = source.read(name)
+            if name == "model.json":
+                document = json.loads(content)
+                document["statistics"][0]["signs"].update(wrong)
+                content = json.dumps(document).encode()
+            target.writestr(name, content)
+    with pytest.raises(ModelFileError):
+        Model.load(tmp_path / "wrong")
 
 
 def test_signs_of_triples_are_left_out_where_they_would_drown() -> None:
