@@ -360,9 +360,4 @@ def test_intervals_from_sums_of_signs_cover_pairs_and_triples(seed: int, public:
             ]
     assert not any(too_many(int(count)) for count in misses[1.0])
     assert all(too_many(int(count)) for count in misses[0.5][:3])
-<<<<<<< HEAD
-    assert cell is not None
-    assert cell.width.max() < 0.1 * pair.sum()  # an interval that says everything covers, too
-=======
     assert widest < 0.1 * pair.sum()  # an interval that says everything covers, too
->>>>>>> sift
