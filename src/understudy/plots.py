@@ -216,15 +216,16 @@ def frontier(advice: Advice) -> Plot:
         symbol = next(name for name in ("epsilon", "rho", "mu") if name in plain)
         for kind in KINDS:
             found = expected.of(kind)
-            if found is not None:
-                points.setdefault(kind, []).append((plain[symbol], found.low, found.middle, found.high))
+            likely = expected.likely(kind)
+            if found is not None and likely is not None:
+                points.setdefault(kind, []).append((plain[symbol], likely[0], found.middle, likely[1]))
     if advice.answer is not None and not here:
         wish = advice.answer.wish
         name = wish.kind if wish.cell is None else f"cells of {wish.cell:,} rows in {wish.kind}"
         points[name] = [(epsilon, error, error, error) for epsilon, error in advice.answer.tried]
     title = f"Expected errors of {advice.method} on made-up tables of {advice.rows:,} rows"
     panels = [LinePanel(kind, {"expected": sorted(series)}) for kind, series in points.items()]
-    label = "share of rows in a wrong cell, with the range over tables"
+    label = "share of rows in a wrong cell, with the range of nine of ten tables"
 
     def drawn(panel: LinePanel) -> Callable[[Any], None]:
         def draw(place: Axes) -> None:

@@ -72,6 +72,20 @@ def test_operations(
     assert {"log.jsonl", "register.csv", "stays.anchor"} <= {path.name for path in tmp_path.iterdir()}
 
 
+def _inside(kind: str, factor: float) -> int:
+    """Return how many of the 80 errors that the two pages report are within a factor of what was expected."""
+    place = ("columns", "pairs", "triples").index(kind) + 5
+    found = []
+    for page in ("plan-errors", "plan-errors-sift"):
+        for line in (GUIDES.parent / "measured" / f"{page}.md").read_text(encoding="utf-8").splitlines():
+            cells = [cell.strip() for cell in line.strip("|").split("|")]
+            if len(cells) == 9 and cells[3] in ("mst", "aim", "sift"):
+                expected, reached = map(float, cells[place].split(", "))
+                found.append(expected / factor <= reached <= min(1.0, factor * expected))
+    assert len(found) == 80
+    return sum(found)
+
+
 def test_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     from understudy.workflow import advice, rehearsing, wishes
 
@@ -95,6 +109,16 @@ def test_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
         within = re.findall(r"^\| (?:pairs|triples|pairs and triples) \|.*\| ([\d.]+) \|$", measured, re.M)
         assert len(within) == 3
         assert max(map(float, within)) <= advice.TYPICAL_FACTOR  # what every plan says about real tables
+    factors = rehearsing.NINE_OF_TEN
+    assert (
+        f"by {factors['columns']:g} for columns, {factors['pairs']:g} for pairs and {factors['triples']:g} for triples"
+        in text
+    )
+    inside = {kind: _inside(kind, factor) for kind, factor in {**factors, "columns": 1.4}.items()}
+    assert (
+        f"{inside['pairs']} of 80 errors of pairs and {inside['triples']} of 80 of triples lie inside" in text
+    )
+    assert f"Of columns {inside['columns']} of 80 lay within the factor of 1.4" in text
     for wish in re.findall(r'--want "([^"]+)"', text):
         wishes.Wish.parse(wish)
 

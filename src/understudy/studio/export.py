@@ -87,7 +87,7 @@ def page_of(desk: Desk, name: str) -> str:
     if found.errors:
         quality.append(
             Table(
-                "Share of the rows in a wrong cell, on made-up tables of this shape",
+                "Share of the rows in a wrong cell, on made-up tables of this shape (between what it lies on nine of ten tables)",
                 ("marginals of", "expected error", "within 20 % in nine of ten cases"),
                 found.errors,
             )

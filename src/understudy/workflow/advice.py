@@ -95,9 +95,11 @@ class Advice:
         for kind in KINDS:
             found = errors.of(kind)
             if found is not None:
-                reach = f" ({percent(found.low)} to {percent(found.high)})" if errors.tables > 1 else ""
-                parts.append(f"{kind} {percent(found.middle)}{reach}")
+                parts.append(f"{kind} {percent(found.middle)} ({_between(errors, kind)})")
         said.append(f"Expected error, as the share of rows in a wrong cell: {', '.join(parts)}.")
+        said.append(
+            "The ranges in brackets hold for nine of ten tables: how skewed the columns of yours are and how they depend on one another is not public."
+        )
         for kind in KINDS:
             if errors.of(kind) is None:
                 continue
@@ -151,11 +153,19 @@ class Advice:
                 "epsilon": self.answer.epsilon,
                 "delta": self.answer.delta,
                 "expected_error": self.answer.error,
+                "nine_of_ten": None if self.answer.likely is None else list(self.answer.likely),
                 "tried": [{"epsilon": epsilon, "error": error} for epsilon, error in self.answer.tried],
             },
             "typical_factor": TYPICAL_FACTOR,
             "sentences": self.sentences(),
         }
+
+
+def _between(errors: ExpectedErrors, kind: str) -> str:
+    """Say in which range the errors of nine of ten tables are."""
+    likely = errors.likely(kind)
+    assert likely is not None
+    return f"{percent(likely[0])} to {percent(likely[1])}"
 
 
 def _plain(errors: ExpectedErrors) -> dict[str, Any]:
@@ -167,6 +177,7 @@ def _plain(errors: ExpectedErrors) -> dict[str, Any]:
             "low": found.low,
             "expected": found.middle,
             "high": found.high,
+            "nine_of_ten": list(errors.likely(kind) or ()),
             "smallest_cell_rows": cell,
             "smallest_cell_share": None if cell is None else cell / errors.rows,
         }  # fmt: skip

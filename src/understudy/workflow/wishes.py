@@ -124,6 +124,8 @@ class Answer:
         The error that is expected there, or at the largest epsilon tried.
     tried
         Every epsilon that was rehearsed, with its error on the table of middling dependence.
+    likely
+        Between what the error lies there on nine of ten tables; None for a wish about cells.
     """
 
     wish: Wish
@@ -131,12 +133,18 @@ class Answer:
     delta: float | None
     error: float
     tried: tuple[tuple[float, float], ...]
+    likely: tuple[float, float] | None = None
 
     def describe(self) -> str:
         """Say it in a sentence or two."""
         delta = "" if self.delta is None else f" with a delta of {self.delta:g}"
         if self.epsilon is not None:
-            return f"{_capital(self.wish.describe())}: an epsilon of about {self.epsilon:.2g}{delta} (expected error {percent(self.error)})."
+            between = (
+                ""
+                if self.likely is None
+                else f", on nine of ten tables from {percent(self.likely[0])} to {percent(self.likely[1])}"
+            )
+            return f"{_capital(self.wish.describe())}: an epsilon of about {self.epsilon:.2g}{delta} (expected error {percent(self.error)}{between})."
         largest = max(epsilon for epsilon, _ in self.tried)
         return (
             f"{_capital(self.wish.describe())}: no epsilon below {LARGEST_EPSILON:g}{delta} reaches it. At {largest:.3g} the expected error is "
@@ -183,6 +191,16 @@ def answer(
         seen[epsilon] = max(error(epsilon), 1e-9)
         return seen[epsilon]
 
+    def likely(epsilon: float, expected: float) -> tuple[float, float] | None:
+        """Return the range about an expected error, as at an epsilon that was rehearsed."""
+        if wish.cell is not None:
+            return None
+        errors = rehearsal.at(with_epsilon(epsilon, delta), tables)
+        middle, limits = errors.of(wish.kind), errors.likely(wish.kind)
+        if middle is None or limits is None:
+            return None
+        return limits[0] * expected / middle.middle, min(1.0, limits[1] * expected / middle.middle)
+
     start = min(LARGEST_EPSILON, max(_SMALLEST_EPSILON, start))
     first = one(start)
     quick = (_MOST_FITS + len(DEPENDENCES)) * (time.process_time() - begun) < most_seconds
@@ -204,14 +222,16 @@ def answer(
         if best > LARGEST_EPSILON:
             return Answer(wish=wish, epsilon=None, delta=delta, error=ratio * seen[largest], tried=tried)
     if not quick:
-        return Answer(wish=wish, epsilon=best, delta=delta, error=wish.within, tried=tried)
+        around = likely(min(seen, key=lambda epsilon: abs(math.log(epsilon / best))), wish.within)
+        return Answer(wish=wish, epsilon=best, delta=delta, error=wish.within, tried=tried, likely=around)
     progress("checking on all tables", _MOST_FITS / (_MOST_FITS + 1))
     reached = max(error(best, tables), 1e-9)
     slope = _slope(seen, best)
     final = best * (reached / wish.within) ** (1 / slope)
     final = min(LARGEST_EPSILON, max(_SMALLEST_EPSILON, min(3 * best, max(best / 3, final))))
     expected = reached * (final / best) ** -slope
-    return Answer(wish=wish, epsilon=final, delta=delta, error=expected, tried=tried)
+    around = likely(best, expected)
+    return Answer(wish=wish, epsilon=final, delta=delta, error=expected, tried=tried, likely=around)
 
 
 def _slope(seen: Mapping[float, float], near: float) -> float:

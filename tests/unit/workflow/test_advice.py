@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from understudy import datasets
 from understudy.curator import Curator, practice_curator
@@ -27,9 +29,10 @@ from understudy.workflow.rehearsing import (
     ExpectedErrors,
     Rehearsal,
     expected_errors,
+    likely_range,
     table_errors,
 )
-from understudy.workflow.wishes import Wish, answer
+from understudy.workflow.wishes import Wish, answer, percent
 
 SCHEMA = Schema(
     columns=tuple(Integer(f"c{i}", minimum=0, maximum=size - 1) for i, size in enumerate((2, 5, 9, 12, 3, 2)))
@@ -98,6 +101,12 @@ def test_persons_with_several_rows_are_rehearsed_with_as_much_more_noise() -> No
     quarter = expected_errors(SCHEMA, 5_000, PureDP(0.5), create("independent"), unit=ROW)
     assert four.columns.middle > 2 * one.columns.middle
     assert middle(four) == pytest.approx(middle(quarter), rel=1e-9)
+
+
+@given(kind=st.sampled_from(["columns", "pairs", "triples"]), middle=st.floats(1e-9, 1.0))
+def test_ranges_hold_the_expected_error_and_are_shares(kind: str, middle: float) -> None:
+    low, high = likely_range(kind, middle)
+    assert 0 < low < middle <= high <= 1.0
 
 
 def test_cells_that_can_be_relied_on_get_smaller_with_the_budget() -> None:
@@ -310,6 +319,7 @@ def test_advice_in_words_and_as_plain_values() -> None:
         "of CPU on this machine",
         "Columns within 2 %: an epsilon of about",
         "made-up tables",
+        "hold for nine of ten tables",
     ):
         assert words in text
     assert said == sorted(said)
@@ -323,13 +333,21 @@ def test_advice_in_words_and_as_plain_values() -> None:
         "low",
         "expected",
         "high",
+        "nine_of_ten",
         "smallest_cell_rows",
         "smallest_cell_share",
     }
     assert set(plain["others"]) == {"less", "more", "delta"}
     assert plain["others"]["more"]["pairs"]["expected"] < plain["errors"]["pairs"]["expected"]
     assert plain["others"]["less"]["pairs"]["expected"] > plain["errors"]["pairs"]["expected"]
-    assert set(plain["want"]) == {"wish", "epsilon", "delta", "expected_error", "tried"}
+    for kind in ("columns", "pairs", "triples"):
+        least, most = plain["errors"][kind]["nine_of_ten"]
+        assert least < plain["errors"][kind]["expected"] < most
+        assert f"({percent(least)} to {percent(most)})" in text
+    assert set(plain["want"]) == {"wish", "epsilon", "delta", "expected_error", "nine_of_ten", "tried"}
+    least, most = plain["want"]["nine_of_ten"]
+    assert least < plain["want"]["expected_error"] < most
+    assert f"on nine of ten tables from {percent(least)} to {percent(most)}" in text
     assert plain["memory_megabytes"] > 10
 
 
@@ -342,7 +360,7 @@ def test_where_a_fit_takes_long_fewer_are_made() -> None:
     assert (quick.errors.tables, slow.errors.tables) == (3, 1)
     assert set(quick.others) >= {"less", "more"}
     assert not slow.others
-    assert " to " not in slow.sentences()[0]
+    assert " to " in slow.sentences()[0]  # ranges do not need several tables
     assert slow.answer is not None
     assert len(slow.answer.tried) == 2
 

@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from understudy.schema import Schema
     from understudy.schema.linked import Register
     from understudy.workflow.advice import Advice
-    from understudy.workflow.rehearsing import Expected
 
 
 def plan(
@@ -425,25 +424,28 @@ def _tell_advice(advice: Advice) -> None:
     assert errors is not None
     noun = "table" if errors.tables == 1 else "tables"
     tell(f"Rehearsed on {errors.tables} made-up {noun} of this schema with {advice.rows:,} rows:")
-    shown = [(kind, found) for kind in KINDS if (found := errors.of(kind)) is not None]
-    largest = max(found.high for _, found in shown)
-    for kind, found in shown:
-        tell(f"  {kind:<8} {_bar(found, largest)} {100 * found.middle:.2g} %")
+    shown = [
+        (kind, found.middle, likely[1])
+        for kind in KINDS
+        if (found := errors.of(kind)) is not None and (likely := errors.likely(kind)) is not None
+    ]
+    largest = max(high for _, _, high in shown)
+    for kind, middle, high in shown:
+        tell(f"  {kind:<8} {_bar(middle, high, largest)} {100 * middle:.2g} %")
     for sentence in advice.sentences():
         tell(sentence)
 
 
-def _bar(found: Expected, largest: float, width: int = 40) -> str:
+def _bar(middle: float, high: float, largest: float, width: int = 40) -> str:
     """Draw an error as a bar, and how far it may go as dots.
 
     Examples
     --------
-    >>> from understudy.workflow.rehearsing import Expected
-    >>> _bar(Expected(0.1, 0.2, 0.4), 0.4, width=8)
+    >>> _bar(0.2, 0.4, 0.4, width=8)
     '####....'
     """
-    middle, high = (max(1, round(width * value / largest)) for value in (found.middle, found.high))
-    return ("#" * middle + "." * (high - middle)).ljust(width)
+    drawn, dots = (max(1, round(width * value / largest)) for value in (middle, high))
+    return ("#" * drawn + "." * (dots - drawn)).ljust(width)
 
 
 def _not_public(schema: Schema) -> list[str]:

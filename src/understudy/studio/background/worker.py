@@ -142,9 +142,9 @@ def errors_of(spec: Spec, rows: int) -> dict[str, Any]:
         return {"note": str(error)}
     kinds = {}
     for kind in ("columns", "pairs", "triples"):
-        expected = found.of(kind)
-        if expected is not None:
-            kinds[kind] = {"low": expected.low, "middle": expected.middle, "high": expected.high}
+        expected, likely = found.of(kind), found.likely(kind)
+        if expected is not None and likely is not None:
+            kinds[kind] = {"low": likely[0], "middle": expected.middle, "high": likely[1]}
             kinds[kind]["cell"] = found.smallest_cell(kind) or math.nan
     return {
         kind: {name: None if math.isnan(value) else value for name, value in parts.items()}
