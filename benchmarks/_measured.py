@@ -150,6 +150,7 @@ RUNS = (
     _run("cost-model", "speed.cost_model"),
     _run("large-parquet", "speed.large_parquet"),
     _run("ablation", "accuracy.ablation", "--tables natality@1300 br2000@1300 acs13@1300 natality@8000"),
+    _run("sift-parts", "accuracy.sift_parts"),
     _run(
         "audit",
         "understudy",
