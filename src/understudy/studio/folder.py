@@ -78,7 +78,7 @@ def _require_description(root: Path, path: Path, deep: int) -> None:
 
 
 def _named(plain: Any) -> Iterator[str]:
-    """Yield the names of the files that are read with a description; those of private tables, which the studio does not open, are none of them."""
+    """Yield the names of the files that are read with a description; those of private tables, which the studio does not open, are none of them, nor is the published bundle of an earlier release."""
     if isinstance(plain, Mapping):
         for key, value in plain.items():
             if key in (*_DESCRIPTIONS, "workload", "measured") and isinstance(value, str):
@@ -89,8 +89,6 @@ def _named(plain: Any) -> Iterator[str]:
                 yield from (item for item in value.values() if isinstance(item, str))
             elif key == "levels" and isinstance(value, Mapping) and isinstance(value.get("file"), str):
                 yield value["file"]
-            elif key == "previous" and isinstance(value, Mapping) and isinstance(value.get("bundle"), str):
-                yield value["bundle"]
             else:
                 yield from _named(value)
     elif isinstance(plain, list):
