@@ -169,7 +169,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--until", type=float, help="start no cell after so many seconds; run it again to go on"
     )
     parser.add_argument(
-        "--again", type=lambda text: text.split(","), default=[], help="run these methods again"
+        "--again",
+        type=lambda text: text.split(","),
+        default=[],
+        help="run these methods again (those that auto takes, by their names)",
     )
     parser.add_argument("--write", action="store_true", help="keep the errors under docs/measured")
     given = parser.parse_args(arguments)
@@ -187,7 +190,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     path = given.out / ("quick.jsonl" if given.quick else "results.jsonl")
     if not given.quick:
-        recall("ten-tables", path, cells, again=given.again)
+        every = specs(TABLES, data=data, epsilons=EPSILONS, methods=[AUTO, *BEFORE], seeds=given.seeds)
+        recall("ten-tables", path, every, again=given.again)  # those that are not run are still reported
     stop = None if given.until is None else time.monotonic() + given.until
     for spec in cells:
         if stop is not None and time.monotonic() > stop:
