@@ -309,11 +309,10 @@ def thaw(folder: Path) -> None:
 
 
 class SmallDisk:
-    """A file system of its own with little room left; needs the right to mount."""
+    """A file system of its own; needs the right to mount."""
 
-    def __init__(self, folder: Path, kilobytes: int) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.kilobytes = kilobytes
 
     @staticmethod
     def possible() -> bool:
@@ -322,14 +321,23 @@ class SmallDisk:
 
     def __enter__(self) -> SmallDisk | None:
         self.folder.mkdir()
-        command = ["mount", "-t", "tmpfs", "-o", f"size={self.kilobytes}k", "tmpfs", str(self.folder)]
+        command = ["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(self.folder)]
         done = subprocess.run(command, capture_output=True, check=False)
         self.mounted = done.returncode == 0
         return self if self.mounted else None
 
+    def leave(self, kilobytes: int) -> None:
+        """Leave so much room beside what is on the disk now."""
+        disk = os.statvfs(self.folder)
+        used = (disk.f_blocks - disk.f_bfree) * disk.f_frsize // 1024
+        self._resize(f"{used + kilobytes}k")
+
     def more_room(self) -> None:
         """Give the disk plenty of room."""
-        command = ["mount", "-o", "remount,size=64m", str(self.folder)]
+        self._resize("64m")
+
+    def _resize(self, size: str) -> None:
+        command = ["mount", "-o", f"remount,size={size}", str(self.folder)]
         subprocess.run(command, capture_output=True, check=True)
 
     def __exit__(self, *_: object) -> None:

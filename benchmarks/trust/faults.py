@@ -173,10 +173,11 @@ def one_case(
 
 
 def _on_small_disk(job: Job, folder: Path, side: Path, generator: random.Random) -> tuple[bool, str]:
-    with SmallDisk(folder, generator.randint(20, 160)) as disk:
+    with SmallDisk(folder) as disk:
         if disk is None:
             return False, "no right to mount"
         prepare(folder, job, roomy=False)
+        disk.leave(generator.randint(4, 120))
         outcome = run_job(folder, side, job.command_line)
         disk.more_room()
         ending = check_case(folder, side, job, outcome, roomy=False)

@@ -321,6 +321,7 @@ def _on_spark(tasks: Iterable[Task[T]], how: Workers) -> Iterator[T]:
         if not done:
             kind, words, facts = found
             failure = kind.__new__(kind, *words)
+            failure.args = words  # errors of the system leave that to what initialises them
             failure.__dict__.update(facts)
             raise failure
         return found  # type: ignore[no-any-return]

@@ -24,7 +24,7 @@ ALLOWED: dict[str, set[str]] = {
     "privacy": {"errors", "_compile", "_html", "_system"},
     "marginals": {"errors", "schema"},
     "data": {"errors", "_compile", "_system", "schema", "marginals"},
-    "ledgers": {"errors", "data", "privacy"},
+    "ledgers": {"errors", "_system", "data", "privacy"},
     "signatures": {"errors", "data", "ledgers"},
     "curator": {"errors", "_compile", "_deprecation", "schema", "marginals", "data", "privacy"},
     "engine": {"errors", "_compile", "schema", "marginals"},

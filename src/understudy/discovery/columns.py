@@ -76,7 +76,7 @@ _CHILD = 10
 _NEARLY_ALL = 0.9
 """A range of several values that holds more than this share of a column resolves nothing."""
 _WIDE, _WIDE_VALUES = 0.3, 4
-"""A last range that is more than this share of the whole reach, and more than so many whole numbers, is said to be wide."""
+"""A last range that is more than this share of the whole reach (half of it in a heavy tail), and more than so many whole numbers, is said to be wide."""
 _HEAVY = 3.0
 """Where ranges end above so many times their middle edge, the tail is said to be heavy."""
 _NEAR_ZERO = 5
@@ -381,12 +381,13 @@ def _about_ranges(
             f"one bin, {shown[fullest]} to {shown[fullest + 1]}, holds nearly all rows: values inside it are not resolved; declare the column, or allow a larger share"
         )
     wide = float(edges[-1] - edges[-2])
-    if kind == "date" or wide <= max(_WIDE * float(edges[-1] - edges[0]), _WIDE_VALUES * step):
+    heavy = edges[0] >= 0 and edges[-1] > _HEAVY * float(edges[len(edges) // 2])
+    share = _WIDE / 2 if heavy else _WIDE
+    if kind == "date" or wide <= max(share * float(edges[-1] - edges[0]), _WIDE_VALUES * step):
         return said
     above = [k + 1 for k, edge in enumerate(descent.edges) if edge >= edges[-1]]
     many, noise = float(descent.counts[above].sum()), float((descent.sigma[above] ** 2).sum()) ** 0.5
     seen = f" ({_share(many, noise, rows)} of the rows)" if many > 2 * noise else ""
-    heavy = edges[0] >= 0 and edges[-1] > _HEAVY * float(edges[len(edges) // 2])
     said.append(
         f"the last bin, {shown[-2]} to {shown[-1]}, is wide: its rows are spread over all of it, and what lies above {shown[-1]}{seen} counts in it"
         f"{', so that means of heavy tails come out low' if heavy else ''}; declare a maximum, or bins, if they are public"
