@@ -77,9 +77,14 @@ __all__ = [
 ]
 
 _PASSWORD = re.compile(
-    r"(?:pass(?:w|phrase|file)|pwd|scram_|secret|token|pin-value)[\w.-]*['\"]?\s*=(?!=)|[\w.+%-]{2,}:[^\s@/]+@|://[^\s/@]*:[^\n@]*@",
+    r"(?:pass(?:w|phrase|file)|pwd|scram_|secret|token|pin-value)[\w.-]{0,200}['\"]?\s{0,20}=(?!=)"
+    r"|(?<![\w.+%-])[\w.+%-]{2,}+:[^\s@/]{1,4000}+@"
+    r"|://[^\s/@]{0,400}:[^\n@]{0,4000}@",
     re.IGNORECASE,
 )
+"""Where a password may begin. All repetitions are bounded or possessive: messages quote what strangers wrote."""
+_LAYERS = 8
+"""A message that is percent-encoded more often than this is nobody's plain words."""
 _WITHHELD = "(the rest is withheld: it may hold a password)"
 
 
@@ -100,11 +105,14 @@ def without_password(message: str) -> str:
     if found is not None:
         return message[: found.start()] + _WITHHELD
     plain = message
-    while "%" in plain and (decoded := unquote_plus(plain)) != plain:
+    for _ in range(_LAYERS):
+        decoded = unquote_plus(plain)
+        if "%" not in plain or decoded == plain:
+            return message
         plain = decoded
         if _PASSWORD.search(plain):
             return _WITHHELD
-    return message
+    return _WITHHELD
 
 
 class UnderstudyError(Exception):
