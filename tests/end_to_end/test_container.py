@@ -57,19 +57,22 @@ def read_only(folder: Path, command: list[str]) -> list[str]:
     if os.geteuid() != 0 or not (shutil.which("unshare") and shutil.which("setpriv")):
         pytest.skip("needs root, unshare and setpriv to make a root that is really read-only")
     steps = ["mount --make-rprivate /", f"mount --bind {folder} {folder}"]
-    base = Path(sys.base_prefix)
-    hidden = next(
-        (part for part in [*reversed(base.parents), base] if not part.stat().st_mode & stat.S_IXOTH), None
-    )
-    if hidden is not None:  # an interpreter in somebody's home: show nothing of it but the interpreter
-        aside = folder / "interpreter"
-        aside.mkdir(exist_ok=True)
-        steps += [
-            f"mount --bind {base} {aside}",
-            f"mount -t tmpfs -o mode=755 tmpfs {hidden}",
-            f"mkdir -p {base}",
-            f"mount --bind {aside} {base}",
-        ]
+    places: dict[Path, list[Path]] = {}  # what is needed, by the folder closed to others that it lies in
+    for base in dict.fromkeys(
+        (Path(sys.base_prefix), Path(sys.prefix), Path(understudy.__file__).parents[1])
+    ):
+        for part in [*reversed(base.parents), base]:
+            if not part.stat().st_mode & stat.S_IXOTH:
+                places.setdefault(part, []).append(base)
+                break
+    for hidden, needed in places.items():  # as in somebody's home: show nothing else of it
+        asides = [folder / f"needed-{hidden.name}-{number}" for number in range(len(needed))]
+        for base, aside in zip(needed, asides, strict=True):
+            aside.mkdir(exist_ok=True)
+            steps.append(f"mount --bind {base} {aside}")
+        steps.append(f"mount -t tmpfs -o mode=755 tmpfs {hidden}")
+        for base, aside in zip(needed, asides, strict=True):
+            steps += [f"mkdir -p {base}", f"mount --bind {aside} {base}"]
     steps += ["mount -o remount,bind,ro /", f"cd {folder}"]
     user = f"setpriv --reuid {USER} --regid {USER} --clear-groups --no-new-privs --bounding-set=-all"
     steps.append(f"exec {user} {shlex.join(command)}")
