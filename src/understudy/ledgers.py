@@ -166,7 +166,9 @@ class KnownLedgers:
                 take_lock(descriptor)
                 yield
             finally:
-                path.unlink(missing_ok=True)
+                # the lock ends with the file; a name that stays is removed by whoever asks next, and no paid-for result is lost for it
+                with contextlib.suppress(OSError):
+                    path.unlink()
 
     def under_way(self, ledger_id: str) -> bool:
         """Say whether work with a ledger is under way, in any process; to be asked within `alone`."""
@@ -210,9 +212,9 @@ def _open_lock(path: Path, flags: int = os.O_RDWR | os.O_CREAT) -> Iterator[int]
     try:
         path.parent.mkdir(mode=0o700, exist_ok=True)
         descriptor = os.open(path, flags, 0o600)
-    except FileNotFoundError:
-        raise
     except OSError as error:
+        if isinstance(error, FileNotFoundError) and not flags & os.O_CREAT:
+            raise  # whoever held it has just ended
         raise LedgerError(
             f"The lock {str(path)!r}, which keeps a table from being charged to two ledgers at once, cannot be used ({error}). "
             "Nothing was charged. Make room for it, or set UNDERSTUDY_HOME to another folder."

@@ -292,6 +292,27 @@ def test_work_that_was_killed_before_its_first_charge_is_in_nobodys_way(tmp_path
     assert not list((user_folder() / "under-way").glob("*.*.lock"))
 
 
+def test_a_lock_that_cannot_be_removed_takes_no_result_with_it(tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "t.csv").write_text("a\n1\n")
+
+    removed = Path.unlink
+
+    def refused(path: Path, missing_ok: bool = False) -> None:
+        if path.suffix == ".lock":
+            raise PermissionError(f"{path} stays")
+        removed(path, missing_ok=missing_ok)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", refused)
+        with find_ledger(tmp_path / "t.csv", name="t").opened(**TERMS) as book:
+            book.charge(PureEvent(1.0), purpose="count")
+            name = book.ledger_id
+    assert len(list((user_folder() / "under-way").glob("*.*.lock"))) == 1
+    with known_ledgers().alone():
+        assert not known_ledgers().under_way(name)  # nobody holds it, and it is cleared away
+    assert not list((user_folder() / "under-way").glob("*.*.lock"))
+
+
 def test_of_processes_that_begin_at_once_with_new_ledgers_one_is_charged(tmp_path: Path) -> None:
     """Eight processes, each with a ledger of its own for one table, found before any of them begins; five times over."""
     for turn in range(5):
